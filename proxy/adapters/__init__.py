@@ -1,0 +1,14 @@
+"""One outside library or service each, its errors translated into `proxy.errors` at the edge.
+
+Named by `proxy/wiring.py` alone; everything else takes the Protocols of `proxy/ports.py`.
+
+upstream    Upstream over aiohttp
+opaque      header bytes that aiohttp could not send
+summariser  Summariser: one call of a model, its dialects and failures
+encoding    tokens, by tiktoken with the shipped vocabulary
+memory      Store in dictionaries
+sqlite      Store in one file, for all processes of a machine
+retention   how long stores keep checkpoints
+secret      the install secret, kept beside the store
+clock       Clock: the machine's
+"""

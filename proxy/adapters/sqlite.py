@@ -1,0 +1,329 @@
+"""The embedded store: one SQLite file for all workers of a machine.
+
+All calls run on one thread of the store's own, so a slow disk never blocks the event loop. Text is kept as UTF-8 with
+lone surrogates passed through (BLOBs), so that what comes out is exactly what went in.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import sqlite3
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, TypeVar
+
+from proxy.adapters.retention import ON_DISK, Retention
+from proxy.core.checkpoint import Checkpoint, Rung, Trim
+from proxy.errors import ConfigError, StoreError
+
+T = TypeVar("T")
+
+SCHEMA_VERSION = 1
+APPLICATION_ID = 0x63707278  # "cprx": tells our files from those of other programs
+BUSY_SECONDS = 5.0  # how long a call waits for another process' write
+KEYS_PER_QUERY = 500  # SQLite before 3.32 takes 999 parameters (https://sqlite.org/limits.html)
+
+SCHEMA = """
+CREATE TABLE checkpoints (
+    number INTEGER PRIMARY KEY AUTOINCREMENT,
+    id TEXT NOT NULL UNIQUE,
+    tenant BLOB NOT NULL,
+    key BLOB NOT NULL,
+    first_kept INTEGER NOT NULL,
+    boundary INTEGER NOT NULL,
+    text BLOB NOT NULL,
+    text_tokens INTEGER NOT NULL,
+    carry INTEGER,
+    trims TEXT NOT NULL,
+    rung INTEGER NOT NULL,
+    created REAL NOT NULL,
+    prose BLOB NOT NULL,
+    stats TEXT NOT NULL,
+    size INTEGER NOT NULL,
+    used REAL NOT NULL
+);
+CREATE INDEX checkpoints_by_key ON checkpoints (tenant, key);
+CREATE INDEX checkpoints_by_use ON checkpoints (used, number, size);
+CREATE TABLE leases (name BLOB PRIMARY KEY, owner BLOB NOT NULL, expires REAL NOT NULL) WITHOUT ROWID;
+CREATE TABLE facts (
+    kind BLOB NOT NULL,
+    key BLOB NOT NULL,
+    value BLOB NOT NULL,
+    expires REAL NOT NULL,
+    PRIMARY KEY (kind, key)
+) WITHOUT ROWID;
+"""
+
+
+class SqliteStore:
+    """`Store` in the file `path`, made (0600, its directory 0700) when it is first needed. `now`: seconds since the
+    epoch."""
+
+    def __init__(
+        self,
+        path: Path,
+        retention: Retention = ON_DISK,
+        now: Callable[[], float] = time.time,
+        busy: float = BUSY_SECONDS,
+    ) -> None:
+        self._path = path
+        self._retention = retention
+        self._now = now
+        self._busy = busy
+        self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="sqlite")
+        self._connection: sqlite3.Connection | None = None  # touched on that thread alone
+
+    def __repr__(self) -> str:
+        return f"SqliteStore({self._path})"
+
+    def prepare(self) -> None:
+        """Open the file before anything listens. Raises `ConfigError` for a file that is not ours or from a newer
+        version, `StoreError` for one that cannot be used (each later call tries again)."""
+        try:
+            with _translated(self._path):
+                self._thread.submit(lambda: self._connection or self._open()).result()
+        except StoreError as error:
+            if isinstance(error.__cause__, ConfigError):
+                raise ConfigError(str(error)) from error
+            raise
+
+    async def find(self, tenant: str, keys: Sequence[str]) -> list[Checkpoint]:
+        return await self._run(lambda db: self._find(db, _pack(tenant), [_pack(key) for key in dict.fromkeys(keys)]))
+
+    async def put(self, checkpoint: Checkpoint) -> None:
+        await self._run(lambda db: self._put(db, checkpoint))
+
+    async def lease(self, name: str, owner: str, seconds: float) -> bool:
+        return await self._run(lambda db: self._lease(db, _pack(name), _pack(owner), seconds))
+
+    async def release(self, name: str, owner: str) -> None:
+        statement = "DELETE FROM leases WHERE name = ? AND owner = ?"
+        await self._run(lambda db: db.execute(statement, (_pack(name), _pack(owner))))
+
+    async def recall(self, kind: str) -> dict[str, str]:
+        statement = "SELECT key, value FROM facts WHERE kind = ? AND expires > ? ORDER BY key"
+        rows = await self._run(lambda db: db.execute(statement, (_pack(kind), self._now())).fetchall())
+        return {_unpack(key): _unpack(value) for key, value in rows}
+
+    async def remember(self, kind: str, key: str, value: str, seconds: float) -> None:
+        await self._run(lambda db: self._remember(db, (_pack(kind), _pack(key), _pack(value)), seconds))
+
+    async def aclose(self) -> None:
+        with contextlib.suppress(RuntimeError):  # closed already: may be called twice
+            await asyncio.get_running_loop().run_in_executor(self._thread, self._close)
+        self._thread.shutdown(wait=False)
+
+    async def _run(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        def call() -> T:
+            with _translated(self._path):
+                try:
+                    return work(self._connection or self._open())
+                except sqlite3.Error:
+                    self._close()  # ends an open transaction; the next call starts from a fresh look at the file
+                    raise
+
+        try:
+            future = asyncio.get_running_loop().run_in_executor(self._thread, call)
+        except RuntimeError as error:
+            raise StoreError(f"store {self._path} is closed") from error
+        return await future
+
+    def _open(self) -> sqlite3.Connection:
+        self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        _make_private(self._path)
+        db = sqlite3.connect(self._path, timeout=self._busy, isolation_level=None)
+        try:
+            fresh = _check_version(db) == 0
+            _write_ahead(db, self._busy)
+            if fresh:
+                with _transaction(db):
+                    if _check_version(db) == 0:  # no other worker was faster
+                        _create_schema(db)
+        except BaseException:
+            db.close()
+            raise
+        self._connection = db
+        return db
+
+    def _close(self) -> None:
+        if self._connection:
+            self._connection.close()
+            self._connection = None
+
+    def _find(self, db: sqlite3.Connection, tenant: bytes, keys: list[bytes]) -> list[Checkpoint]:
+        now, rows = self._now(), []
+        for start in range(0, len(keys), KEYS_PER_QUERY):
+            some = keys[start : start + KEYS_PER_QUERY]
+            places = ",".join("?" * len(some))
+            statement = f"SELECT {COLUMNS}, number, used FROM checkpoints WHERE tenant = ? AND key IN ({places})"
+            rows += db.execute(statement, (tenant, *some)).fetchall()
+        found = [(_checkpoint(row), row[-2], row[-1]) for row in rows]
+        found.sort(key=lambda item: (-item[0].end, -item[0].rung, item[1]))
+        stale = [(now, number) for _, number, used in found if used <= now - self._retention.grain]
+        if stale:
+            with contextlib.suppress(sqlite3.OperationalError):  # locked or full: what was read is good all the same
+                db.executemany("UPDATE checkpoints SET used = ? WHERE number = ?", stale)
+        return [checkpoint for checkpoint, _, _ in found]
+
+    def _put(self, db: sqlite3.Connection, checkpoint: Checkpoint) -> None:
+        values = _row(checkpoint)
+        size = len(checkpoint.text) + len(checkpoint.prose)
+        places = ",".join("?" * (len(values) + 3))
+        statement = f"INSERT OR IGNORE INTO checkpoints ({COLUMNS}, id, size, used) VALUES ({places})"
+        with _transaction(db):
+            cursor = db.execute(statement, (*values, checkpoint.id, size, self._now()))
+            if cursor.rowcount:
+                self._prune(db, cursor.lastrowid)
+
+    def _prune(self, db: sqlite3.Connection, newest: int | None) -> None:
+        oldest_use = self._now() - self._retention.idle
+        db.execute("DELETE FROM checkpoints WHERE used < ? AND number <> ?", (oldest_use, newest))
+        (total,) = db.execute("SELECT total(size) FROM checkpoints").fetchone()
+        excess, victims = total - self._retention.characters, []
+        if excess > 0:
+            statement = "SELECT number, size FROM checkpoints WHERE number <> ? ORDER BY used, number"
+            for number, size in db.execute(statement, (newest,)):
+                if excess <= 0:
+                    break
+                victims.append((number,))
+                excess -= size
+        db.executemany("DELETE FROM checkpoints WHERE number = ?", victims)
+
+    def _lease(self, db: sqlite3.Connection, name: bytes, owner: bytes, seconds: float) -> bool:
+        now = self._now()
+        statement = """INSERT INTO leases (name, owner, expires) VALUES (?, ?, ?)
+            ON CONFLICT (name) DO UPDATE SET expires = excluded.expires WHERE owner = excluded.owner"""
+        with _transaction(db):
+            db.execute("DELETE FROM leases WHERE expires <= ?", (now,))
+            return db.execute(statement, (name, owner, now + seconds)).rowcount > 0
+
+    def _remember(self, db: sqlite3.Connection, fact: tuple[bytes, bytes, bytes], seconds: float) -> None:
+        now = self._now()
+        with _transaction(db):
+            db.execute("DELETE FROM facts WHERE expires <= ?", (now,))
+            statement = "INSERT OR REPLACE INTO facts (kind, key, value, expires) VALUES (?, ?, ?, ?)"
+            db.execute(statement, (*fact, now + seconds))
+
+
+# --- rows
+
+COLUMNS = "tenant, key, first_kept, boundary, text, text_tokens, carry, trims, rung, created, prose, stats"
+
+
+def _row(checkpoint: Checkpoint) -> tuple[Any, ...]:
+    """The values of `COLUMNS`."""
+    return (
+        _pack(checkpoint.tenant),
+        _pack(checkpoint.key),
+        checkpoint.start,
+        checkpoint.end,
+        _pack(checkpoint.text),
+        checkpoint.text_tokens,
+        checkpoint.carry,
+        json.dumps([(trim.index, trim.keep, trim.tokens) for trim in checkpoint.trims]),
+        int(checkpoint.rung),
+        checkpoint.created,
+        _pack(checkpoint.prose),
+        json.dumps(checkpoint.stats),
+    )
+
+
+def _checkpoint(row: tuple[Any, ...]) -> Checkpoint:
+    tenant, key, start, end, text, text_tokens, carry, trims, rung, created, prose, stats, *_ = row
+    return Checkpoint(
+        tenant=_unpack(tenant),
+        key=_unpack(key),
+        start=start,
+        end=end,
+        text=_unpack(text),
+        text_tokens=text_tokens,
+        carry=carry,
+        trims=tuple(Trim(index, keep, tokens) for index, keep, tokens in json.loads(trims)),
+        rung=Rung(rung),
+        created=created,
+        prose=_unpack(prose),
+        stats=json.loads(stats),
+    )
+
+
+def _pack(text: str) -> bytes:
+    return text.encode("utf-8", "surrogatepass")
+
+
+def _unpack(stored: bytes) -> str:
+    return stored.decode("utf-8", "surrogatepass")
+
+
+# --- the file
+
+
+def _make_private(path: Path) -> None:
+    """SQLite gives -wal and -shm the mode of the file itself, so that has to be right before it opens it."""
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        if os.name == "posix" and os.fstat(descriptor).st_mode & 0o077:
+            os.fchmod(descriptor, 0o600)
+    finally:
+        os.close(descriptor)
+
+
+def _check_version(db: sqlite3.Connection) -> int:
+    """The file's schema version, 0 for an empty one. Raises `ConfigError` for a file that we must not write to."""
+    (version,) = db.execute("PRAGMA user_version").fetchone()
+    (application,) = db.execute("PRAGMA application_id").fetchone()
+    (tables,) = db.execute("SELECT count(*) FROM sqlite_master").fetchone()
+    if application != APPLICATION_ID and (application or version or tables):
+        raise ConfigError("this database belongs to another program")
+    if version > SCHEMA_VERSION:
+        raise ConfigError(f"written by a newer version (schema {version}; this one knows {SCHEMA_VERSION})")
+    return int(version)
+
+
+def _create_schema(db: sqlite3.Connection) -> None:
+    for statement in SCHEMA.split(";"):
+        db.execute(statement)
+    db.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
+    db.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+
+
+def _write_ahead(db: sqlite3.Connection, busy: float) -> None:
+    """Readers and one writer side by side. Several workers may start at once, and this one switch does not wait for
+    locks by itself (https://sqlite.org/wal.html, "Sometimes queries return SQLITE_BUSY in WAL mode")."""
+    deadline = time.monotonic() + busy
+    while True:
+        try:
+            db.execute("PRAGMA journal_mode = WAL")
+            break
+        except sqlite3.OperationalError:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(0.02)
+    db.execute("PRAGMA synchronous = NORMAL")  # a power failure may cost the last checkpoints, never the file
+
+
+@contextlib.contextmanager
+def _transaction(db: sqlite3.Connection) -> Iterator[None]:
+    db.execute("BEGIN IMMEDIATE")
+    try:
+        yield
+    except BaseException:
+        if db.in_transaction:
+            db.execute("ROLLBACK")
+        raise
+    db.execute("COMMIT")
+
+
+@contextlib.contextmanager
+def _translated(path: Path) -> Iterator[None]:
+    """Whatever goes wrong inside is the store's fault. Messages of SQLite and the system hold no text of ours."""
+    try:
+        yield
+    except (sqlite3.Error, OSError, ConfigError) as error:
+        raise StoreError(f"store {path}: {error}") from error
+    except Exception as error:  # a row that cannot be read: of whatever kind, the file is damaged
+        raise StoreError(f"store {path}: unreadable ({type(error).__name__})") from error

@@ -1,0 +1,203 @@
+"""The command `compaction-proxy`."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import functools
+import logging
+import os
+import signal
+import socket
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from importlib.metadata import PackageNotFoundError, version
+from ipaddress import ip_address
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import uvicorn
+from uvicorn.supervisors import Multiprocess
+
+from proxy.demo.play import run_demo
+from proxy.demo.serving import serve_in_thread
+from proxy.errors import ProxyError
+from proxy.settings import CONFIG_VARIABLE, Settings, load
+from proxy.web.app import App, serve_options
+from proxy.wiring import build, check, configure_logging
+
+log = logging.getLogger("compaction_proxy")
+
+BACKLOG = 2048  # connections waiting to be accepted; uvicorn's own default
+MODEL_WINDOW = "the context window, in tokens, of the models that the configuration names none for"
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command; returns its exit code. What the operator has to mend is one line on stderr each, and 2."""
+    args = _parser().parse_args(argv)
+    try:
+        code: int = args.run(args)
+    except ProxyError as error:
+        for line in str(error).splitlines():
+            sys.stderr.write(f"compaction-proxy: {line}\n")
+        return 2
+    except KeyboardInterrupt:
+        return 130  # 128 + SIGINT, as shells count
+    return code
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="compaction-proxy",
+        description="An OpenAI-compatible reverse proxy that compacts long conversations.",
+    )
+    parser.add_argument("--version", action="version", version=f"%(prog)s {_version()}")
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+
+    serve = commands.add_parser("serve", help="run the proxy", description="Run the proxy until it is stopped.")
+    serve.add_argument("--config", type=Path, metavar="FILE", help=f"configuration (default: ${CONFIG_VARIABLE})")
+    serve.add_argument("--host", default="127.0.0.1", help="address to listen on (default: %(default)s)")
+    serve.add_argument("--port", type=_number(0, 65535), default=8080, help="default: %(default)s; 0: any free one")
+    serve.add_argument("--upstream", metavar="URL", help="where requests go (default: https://api.openai.com/v1)")
+    serve.add_argument("--window", type=int, metavar="N", help=MODEL_WINDOW)
+    serve.add_argument("--workers", type=_number(1, 256), default=1, metavar="N", help="processes (default: 1)")
+    serve.set_defaults(run=_serve)
+
+    demo = commands.add_parser(
+        "demo",
+        help="play a long conversation against a small window",
+        description="Play a long conversation through the proxy against a small window: offline before a fake "
+        "upstream, or before the one named here. The key for that is taken from $OPENAI_API_KEY.",
+    )
+    demo.add_argument("--upstream", metavar="URL", help="a real server in place of the fake one, ending in /v1")
+    demo.add_argument("--model", metavar="NAME", help="the model to ask for there")
+    demo.set_defaults(run=_demo)
+    return parser
+
+
+def _number(least: int, most: int) -> Any:
+    def number(text: str) -> int:
+        if not text.isdecimal() or not least <= int(text) <= most:
+            raise argparse.ArgumentTypeError(f"must be a number from {least} to {most}, not {text!r}")
+        return int(text)
+
+    return number
+
+
+def _version() -> str:
+    try:
+        return version("compaction-proxy")
+    except PackageNotFoundError:  # run from a checkout that was never installed
+        return "(not installed)"
+
+
+# --- serve
+
+
+def _serve(args: argparse.Namespace) -> int:
+    configure_logging()
+    settings = load(args.config, os.environ, upstream=args.upstream, window=args.window)
+    with _listen(args.host, args.port) as listener:
+        _warn(settings, args.host, args.workers)
+        if args.workers == 1:
+            server = uvicorn.Server(uvicorn.Config(build(settings, os.environ), **serve_options()))
+            _announce(settings, listener)
+            server.run(sockets=[listener])
+        else:
+            asyncio.run(check(settings))
+            app = functools.partial(_worker, settings)
+            supervisor = Multiprocess(
+                uvicorn.Config(app, factory=True, workers=args.workers, **serve_options()), sockets=[listener]
+            )
+            _close_on_exit(listener)
+            _announce(settings, listener)
+            supervisor.run()
+    return 0
+
+
+def _worker(settings: Settings) -> App:
+    """The application in a process of its own, which starts with nothing but the settings."""
+    configure_logging()
+    return build(settings, os.environ)
+
+
+def _close_on_exit(listener: socket.socket) -> None:
+    """While workers finish what is in flight, their parent must not take connections that nobody will answer."""
+    for number in (signal.SIGINT, signal.SIGTERM):
+        supervise = signal.getsignal(number)
+        assert callable(supervise)  # the supervisor's, which only takes note
+
+        def handle(sent: int, frame: FrameType | None, supervise: Callable[..., Any] = supervise) -> None:
+            listener.close()
+            supervise(sent, frame)
+
+        signal.signal(number, handle)
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    """A socket that takes connections already: whoever reads our lines may connect."""
+    try:
+        family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
+        listener = socket.create_server(address[:2], family=family, backlog=BACKLOG)
+    except (OSError, UnicodeError) as error:
+        number = getattr(error, "errno", None) or 0
+        reason = os.strerror(number) if number > 0 else "no such address"
+        raise ProxyError(f"cannot listen on {host} port {port}: {reason}") from error
+    listener.set_inheritable(True)
+    return listener
+
+
+def _warn(settings: Settings, host: str, workers: int) -> None:
+    if settings.store == "memory:" and workers > 1:
+        log.warning("store: memory: is not shared by workers: each makes summaries of its own")
+    keys = [settings.api_key, *(model.api_key for model in settings.models.values())]
+    if any(key and key.get_secret_value() != "client" for key in keys) and not _is_loopback(host):
+        log.warning("api_key: whoever reaches %s can use the keys of the configuration", host)
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def _announce(settings: Settings, listener: socket.socket) -> None:
+    host, port = listener.getsockname()[:2]
+    here = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)
+    lines = (
+        f"compaction-proxy {_version()} listens on {_address(host, port)}",
+        f"and forwards to {settings.upstream}. In a client:",
+        f"export OPENAI_BASE_URL={_address(here, port)}/v1",
+    )
+    sys.stdout.write("\n".join(lines) + "\n")
+    sys.stdout.flush()
+
+
+def _address(host: str, port: int) -> str:
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+
+# --- demo
+
+
+def _demo(args: argparse.Namespace) -> int:
+    if (args.upstream is None) != (args.model is None):
+        raise ProxyError("demo: --upstream and --model go together")
+    api_key = os.environ.get("OPENAI_API_KEY") if args.upstream else None
+    return run_demo(upstream=args.upstream, model=args.model, serve=_serve_aside, api_key=api_key)
+
+
+@contextmanager
+def _serve_aside(upstream: str, window: int) -> Iterator[str]:
+    """The proxy in a thread, with nothing kept; yields its base URL."""
+    settings = load(None, {}, upstream=upstream, window=window).model_copy(update={"store": "memory:"})
+    options = serve_options() | {"timeout_graceful_shutdown": 1}
+    with serve_in_thread(build(settings, os.environ), **options) as address:
+        yield f"{address}/v1"
+
+
+if __name__ == "__main__":
+    sys.exit(main())

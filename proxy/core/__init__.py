@@ -1,0 +1,31 @@
+"""Pure decisions: same input, same output. No I/O, no clock, no environment, no async, no randomness (see ruff.toml).
+
+envelope          the request as it came: raw JSON of every field and message
+turns             what the planner knows of a message; rounds and legal cuts
+digest            what identifies a conversation prefix
+tokens            what a message costs
+budget            from a window to limit, target and room
+checkpoint        a compaction of a prefix, as a value
+plan              what to do with a request, and why
+rewrite           a checkpoint applied to raw messages
+replacement       what stands in place of the evicted messages
+summary           asking a model for a summary
+sections          the sections of a summary
+judge             whether an answer is a summary
+audit             what nobody said is struck from it
+outline           the narrative that needs no model
+pins              the user's own words
+ledger            identifiers: ranked and listed
+identifiers       identifiers: found in text
+redact            credentials taken out of text
+words             words that hint at what a sentence is worth
+fit               text made to fit a budget
+transcript        a conversation as text, for a summariser
+overflow          whether an answer is an overflow
+overflow_claims   error bodies taken apart
+overflow_numbers  which number is the window, which the prompt
+overflow_words    the vocabulary of "too long"
+wire              header fields, targets, error bodies
+sse               server-sent events, split unchanged
+coding            content codings undone within bounds
+"""

@@ -1,0 +1,104 @@
+"""Checking a summary against what was really said: what nobody said is struck from it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+
+from proxy.core.identifiers import TOKEN, Kind, classify, pieces
+from proxy.core.sections import CONSTRAINTS, join, split
+from proxy.core.transcript import Message, role, source, text
+
+GAP = "…"  # what stands in place of a struck identifier
+CHECKED = frozenset({Kind.PATH, Kind.URL, Kind.HASH, Kind.ID, Kind.REF})
+_PLAIN = re.compile(r"[^a-z0-9]+")
+_NUMERIC = re.compile(r"[#+]?[\d.,:/-]+(?:[A-Za-z]{1,4}|%)?")
+_PRODUCT = re.compile(  # Node.js, UTF-8, Python3, 2nd: names that a summary may use of its own accord
+    r"[A-Z][a-z]+\.(?:js|io|ai|py)|[A-Za-z]+-?\d{1,3}|\d+(?:st|nd|rd|th|x|k|K|M)"
+)
+_WORD = re.compile(r"[^\W\d_]{4,}|[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]{2}")
+_LINE = re.compile(r"[^\n]{1,2000}")
+STOLEN, OWN = 0.6, 0.5  # shares of a rule's words: that make it a tool's, that leave it to a person
+
+
+def strike(prose: str, original: str) -> str:
+    """`prose` without the paths, URLs, hashes and ids that occur nowhere in `original`; numbers are never struck.
+
+    A path that is right but for its beginning keeps the part that occurs (`core/plan.py` of `/made/up/core/plan.py`);
+    anything else leaves an ellipsis.
+    """
+    plain = _PLAIN.sub("", original.casefold())
+    instead: dict[str, str | None] = {}  # None: may stay
+
+    def verdict(name: str, kind: Kind) -> str | None:
+        if kind not in CHECKED or _NUMERIC.fullmatch(name) or _PRODUCT.fullmatch(name) or name in original:
+            return None
+        bare = _PLAIN.sub("", name.casefold())
+        if not bare or bare in plain:  # written differently, but there: SHA256 and sha-256, a hash in capitals
+            return None
+        return _known_part(name, original) if kind is Kind.PATH else GAP
+
+    def checked(match: re.Match[str]) -> str:
+        token = match.group()
+        for piece in pieces(token):
+            for name, kind in classify(piece):
+                if name not in instead:
+                    instead[name] = verdict(name, kind)
+                if (better := instead[name]) is not None:
+                    token = token.replace(name, better)
+        return token
+
+    return TOKEN.sub(checked, prose)
+
+
+def _known_part(path: str, original: str) -> str:
+    parts = path.split("/")
+    for first in range(1, len(parts)):
+        tail = "/".join(parts[first:])
+        if len(tail) > 3 and tail in original:
+            return tail
+    return GAP
+
+
+def disown(prose: str, messages: Sequence[Message]) -> str:
+    """`prose` without the lines of its constraints section whose words stand only in tool results.
+
+    What a web page or a log demands is no rule of this conversation. A line goes if six tenths of its words stand
+    together in a tool result and less than half of them in anything that the user or the assistant said.
+    """
+    parts = split(prose)
+    rules = [line for name, body in parts if name == CONSTRAINTS for line in body.split("\n") if line.strip()]
+    if not rules:
+        return prose
+    by_tools = _overlap(rules, (text(m) for m in messages if role(m) in ("tool", "function")))
+    by_people = _overlap(rules, (text(m) for m in messages if role(m) not in ("tool", "function")))
+    stolen = {r for r, tool, person in zip(rules, by_tools, by_people, strict=True) if tool >= STOLEN and person < OWN}
+    kept = [
+        (name, "\n".join(ln for ln in body.split("\n") if ln not in stolen) if name == CONSTRAINTS else body)
+        for name, body in parts
+    ]
+    return join(kept)
+
+
+def _overlap(rules: Sequence[str], texts: Iterable[str]) -> list[float]:
+    """For each rule: the largest share of its words that stand together in two neighbouring lines of the texts."""
+    wanted = [frozenset(word.casefold() for word in _WORD.findall(rule)) for rule in rules]
+    holders: dict[str, list[int]] = {}
+    for i, words in enumerate(wanted):
+        for word in sorted(words):
+            holders.setdefault(word, []).append(i)
+    best = [0.0] * len(rules)
+    for said in texts:
+        before: set[str] = set()
+        for line in _LINE.finditer(said):
+            here = {word for found in _WORD.findall(line.group()) if (word := found.casefold()) in holders}
+            both = here | before
+            for i in {i for word in here for i in holders[word]}:
+                best[i] = max(best[i], len(both & wanted[i]) / len(wanted[i]))
+            before = here
+    return best
+
+
+def audit(prose: str, messages: Sequence[Message]) -> str:
+    """Both checks: what is left of `prose` may stand in a replacement of `messages`."""
+    return disown(strike(prose, source(messages)), messages) if prose else ""

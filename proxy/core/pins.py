@@ -1,0 +1,307 @@
+"""Pins: the user's own words, carried verbatim.
+
+An assistant's narration can be made again, an instruction cannot: of rules that were only summarised, one in six was
+still there some compactions later. So what the user said is kept by a machine, from user messages alone; where it does
+not all fit, sentence by sentence, the sentences worth most for their length first: rules, preferences, corrections and
+facts before questions, errands and thanks.
+"""
+
+# ruff: noqa: RUF001  (punctuation of many scripts)
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from proxy.core.fit import Count, settle, weigh
+from proxy.core.transcript import Message, role, text
+from proxy.core.words import (
+    CORRECTION,
+    CORRECTION_PARTS,
+    LASTING,
+    LEANING,
+    LIMIT,
+    RULE,
+    RULE_PARTS,
+    SELF,
+    SELF_PARTS,
+    SMALL_TALK,
+    SMALL_TALK_TEXTS,
+)
+
+GAP = "[…]"
+WHOLE = 160  # characters; a message up to this is one unit, for its sentences lean on each other
+TYPED = 600  # characters; a longer message was hardly typed: it is a paste, with the user's own words at its edges
+SCAN = 20_000  # characters of a message in which words are looked up
+OVERHEAD = 10  # tokens added to a sentence's cost: short scraps would win on density otherwise
+LONG = 400  # characters; a sentence beyond is prose or data: it is worth no more than one of this length
+RARE = 10  # units; a word in more of them than this does not tell what a sentence is about
+CHAIN = 24  # sentences that may have to come along as corrections of one
+
+_FENCE = re.compile(r"(?ms)^[ \t]{0,3}(```|~~~)[^\n]*\n.*?(?:^[ \t]{0,3}\1[^\n]*$|\Z)")
+# A sentence ends at a full stop before anything but a small letter, or at a line break that is no mere wrapping.
+_END = re.compile(
+    r"(?<=[.!?…])(?:[\"'”’)\]])?[ \t]{1,8}(?=[^\s\d.a-zà-ÿ])|(?<=[。！？])"
+    r"|(?<![,;])\n(?=[ \t]{0,40}(?:[^\sa-zà-ÿа-я]|$))|(?<=[.!?:;])\n|\n(?=[ \t]*\n)"
+)
+_ABBREVIATED = re.compile(
+    r"(?<![^\s(])(?:\d{1,2}|[A-Z][a-z]{0,2}|[a-z]|e\.g|i\.e|z\.B|vs|etc|resp|bzw|approx|incl|max|min|Prof|Hrn?|Sr|Sra|Mme|fig)\.$"
+)
+_WORD = re.compile(r"[^\W_]+(?:['’-][^\W_]+)*")
+_CJK = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
+_CJK_RUN = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]{2,}")
+_NUMBER = re.compile(r"\d[\d.,:]*")
+_QUOTED = re.compile(r"[\"“„«「『`][^\"“”„«»「」『』`\n]{2,80}[\"”“»」』`]")
+_MARKED = re.compile(r"[/\\@#_$%€£¥]|\w\.\w|[a-z][A-Z]")
+_NAME = re.compile(r"(?<=[^\W_] )[A-Z][^\W\d_]{2,}|(?<=, )[A-Z][^\W\d_]{2,}|\b[A-Z]{2,6}\b")
+_BULLET = re.compile(r"^\s*(?:[-*•–]|\d{1,3}[.)])\s+")
+_MACHINE_LINE = re.compile(  # how logs, listings, diffs, code and markup begin or end a line
+    r"^\s*(?:[>│├└┌┐┘┤⎿☐☒⏺●✓✗|+@$%#<{}\[\]]|at \S+\(|File \"|Traceback|\d{4}-\d\d-\d\d[T ]\d\d:|\[\d"
+    r"|[-dl][r-][w-][x-]|\d+\s*[|:→+-]|(?:INFO|WARN|DEBUG|ERROR|TRACE)\b"
+    r"|(?:import|from|def|class|return|const|let|var|function|public|private|if|for|while|else)\b.*[:;({=]\s*$)"
+    r"|[;{}]\s*$|^\s{8,}\S"
+)
+
+
+@dataclass(slots=True)
+class Unit:
+    """A sentence of the user, or a short message."""
+
+    turn: int
+    order: int
+    text: str
+    place: float = 1.0  # factor for where it stands in its message
+    value: float = 0.0  # see `_rate`
+    cost: float = 0.0
+    corrects: bool = False
+    concrete: frozenset[str] = frozenset()  # its numbers, names and quoted words
+    words: frozenset[str] = frozenset()
+    later: list[int] = field(default_factory=list)  # units that correct this one
+
+
+@dataclass(frozen=True, slots=True)
+class Words:
+    """What the user said in a stretch of conversation, taken apart and rated."""
+
+    units: tuple[Unit, ...]
+
+    def text(self, budget: int, count: Count) -> str:
+        """The words worth most within `budget` tokens, in the order of the conversation; empty if there are none.
+
+        One line per message: its number, its words, `[…]` where sentences are left out. A sentence whose value was
+        superseded later stands only together with the sentence that does so.
+        """
+        units = self.units
+        ranked = sorted(range(len(units)), key=lambda i: (-units[i].value / units[i].cost, -i))
+        extent = Counter(unit.turn for unit in units)
+        return settle(lambda size: _render(_choose(units, ranked, size), units, extent), budget, count)
+
+    def __repr__(self) -> str:
+        return f"Words({len(self.units)} units)"
+
+
+def words_of(messages: Sequence[Message]) -> Words:
+    """What the user said in `messages`; linear in their length."""
+    units = _units(messages)
+    _link(units)
+    return Words(tuple(units))
+
+
+def pins(messages: Sequence[Message], budget: int, count: Count) -> str:
+    """See `Words.text`."""
+    return words_of(messages).text(budget, count)
+
+
+def _units(messages: Sequence[Message]) -> list[Unit]:
+    units: list[Unit] = []
+    for turn, message in enumerate(messages):
+        if role(message) != "user":
+            continue
+        words = text(message).strip()
+        opening = not units
+        found = [Unit(turn, order, sentence) for order, sentence in enumerate(_sentences(words))]
+        for unit in found:
+            edge = min(unit.order, len(found) - 1 - unit.order)
+            unit.place = 1.3 if opening and unit.order < 4 else 1.0 if len(words) <= TYPED or edge < 3 else 0.5
+        units += found
+    elsewhere = _heard(messages, units)
+    common = max(RARE, len(messages) // 10)
+    for unit in units:
+        unit.words = frozenset(word for word in unit.words if elsewhere[word] <= common)
+        _rate(unit, elsewhere)
+    _settle_repeats(units)
+    return units
+
+
+def _heard(messages: Sequence[Message], units: Sequence[Unit]) -> Counter[str]:
+    """In how many messages of the conversation, by whomever, each word of the user's occurs."""
+    for unit in units:
+        unit.words = _content(unit.text[:LONG])
+    wanted = frozenset().union(*(unit.words for unit in units))
+    heard: Counter[str] = Counter()
+    for message in messages:
+        heard.update(_content(text(message)[:SCAN]) & wanted)
+    return heard
+
+
+def _sentences(words: str) -> Iterator[str]:
+    """A short message whole, a long one sentence by sentence, each verbatim; without fenced blocks."""
+    if len(words) > WHOLE or "```" in words:
+        yield from parts(_FENCE.sub("\n", words))
+    elif words:
+        yield words
+
+
+def parts(plain: str) -> Iterator[str]:
+    """The sentences of a text, each verbatim."""
+    start = 0
+    for end in _END.finditer(plain):
+        if _ABBREVIATED.search(plain, max(start, end.start() - 8), end.start()):
+            continue
+        if sentence := plain[start : end.end()].strip():
+            yield sentence
+        start = end.end()
+    if sentence := plain[start:].strip():
+        yield sentence
+
+
+def _content(sentence: str) -> frozenset[str]:
+    """The words a sentence is about, lower case; pairs of characters where words are not separated."""
+    words = {word.casefold() for word in _WORD.findall(sentence) if len(word) > 2 and not _CJK.search(word)}
+    pairs = {run[i : i + 2] for run in _CJK_RUN.findall(sentence) for i in range(len(run) - 1)}
+    return frozenset(words - _EMPTY | pairs)
+
+
+_EMPTY = RULE | LEANING | CORRECTION | SELF | SMALL_TALK
+
+
+def worth(sentence: str) -> float:
+    """What a sentence seems worth by itself, whoever wrote it: see `_rate`."""
+    unit = Unit(0, 0, sentence)
+    _rate(unit, Counter())
+    return unit.value
+
+
+def _rate(unit: Unit, heard: Counter[str]) -> None:
+    """Set what it would cost to lose the sentence, and what it costs to keep it.
+
+    The value is about 0 for thanks, 1 for a plain statement, 3 for a rule. Three things make it: words that hint at
+    rules and corrections; something concrete (numbers, names, quotes); and that it cannot be had from anywhere else:
+    what the user said once, in words that occur nowhere else, is lost with the sentence.
+    """
+    sentence = unit.text[:LONG]
+    unit.cost = weigh(unit.text) + OVERHEAD
+    folded = sentence.casefold().replace("’", "'")
+    words = _WORD.findall(folded)
+    if not words or (len(words) <= 6 and all(word in SMALL_TALK for word in words)) or sentence in SMALL_TALK_TEXTS:
+        unit.value = 0.02
+        return
+    numbers = {m.group() for m in _NUMBER.finditer(sentence)}
+    names = {m.group() for m in _NAME.finditer(sentence)}
+    quoted = {m.group() for m in _QUOTED.finditer(sentence)}
+    unit.concrete = frozenset(numbers | names | quoted)
+    rules = sum(word in RULE for word in words) + sum(part in sentence for part in RULE_PARTS)
+    rules += sum(phrase in folded for phrase in LASTING)
+    leaning = sum(word in LEANING or word in LIMIT for word in words)
+    own = any(word in SELF for word in words) or any(part in sentence for part in SELF_PARTS)
+    unit.corrects = any(w in CORRECTION for w in words) or any(part in sentence for part in CORRECTION_PARTS)
+    alone = sum(1.0 if heard[word] <= 1 else 0.6 if heard[word] == 2 else 0.0 for word in unit.words)
+    value = 0.4 + min(1.2, 0.8 * min(rules, 1) + 0.2 * rules + 0.3 * min(leaning, 2)) + 0.5 * unit.corrects + 0.3 * own
+    value += 0.4 * bool(numbers) + 0.3 * bool(names) + 0.2 * bool(quoted) + 0.2 * bool(_MARKED.search(sentence))
+    value += 0.35 * min(alone, 4)
+    if sentence.rstrip("\"'”) ").endswith(("?", "？", "؟", ":", "：")):
+        value *= 0.45
+    length = len(words) + len(_CJK.findall(sentence)) / 2
+    value *= 0.45 if length < 3 else 0.7 if length < 5 else 1.0
+    unit.value = value * _human(unit.text) * unit.place
+
+
+def _human(sentence: str) -> float:
+    """From 1 for something a person wrote down to 0.05 for logs, code and data."""
+    lines = sentence.split("\n", 40)[:40]
+    prose = sum(not _MACHINE_LINE.search(_BULLET.sub("", line)) for line in lines) / len(lines)
+    head = sentence[:1000]
+    letters = sum(c.isalpha() or c == " " for c in head) / len(head)
+    odd = min(1.0, max(0.0, (letters - 0.5) / 0.3))
+    long = min(1.0, LONG / len(sentence))
+    return max(0.05, prose * odd * long)
+
+
+def _settle_repeats(units: list[Unit]) -> None:
+    """A sentence said again counts once, where it was said last; what comes up three times is made by a machine."""
+    last = {unit.text: i for i, unit in enumerate(units)}
+    times = Counter(unit.text for unit in units)
+    for i, unit in enumerate(units):
+        if times[unit.text] > 1:
+            unit.value *= 0.0 if last[unit.text] != i else 0.5 if times[unit.text] > 2 else 1.0
+
+
+def _link(units: list[Unit]) -> None:
+    """Find which later sentences may supersede which earlier ones: rare words shared, and something new said."""
+    places: dict[str, list[int]] = {}
+    for i, unit in enumerate(units):
+        for word in sorted(unit.words):
+            places.setdefault(word, []).append(i)
+    shared: dict[tuple[int, int], tuple[float, int]] = {}
+    for found in places.values():
+        if 1 < len(found) <= RARE:
+            for pair in ((a, b) for n, a in enumerate(found) for b in found[n + 1 :]):
+                weight, words = shared.get(pair, (0.0, 0))
+                shared[pair] = (weight + 1 / (len(found) - 1), words + 1)
+    for (a, b), (weight, words) in sorted(shared.items()):
+        one, other = units[a], units[b]
+        new = bool(other.concrete - one.concrete)
+        alike = words / (len(one.words) * len(other.words)) ** 0.5
+        inside = len(one.words) > 1 and words >= 0.6 * len(one.words) and weight >= 0.4
+        if weight >= 0.15 and (inside or alike >= (0.22 if other.corrects else 0.3 if new else 0.6)):
+            one.later.append(b)
+            other.value = max(other.value, 0.8 * one.value)
+
+
+def _choose(units: Sequence[Unit], ranked: Sequence[int], size: float) -> set[int]:
+    """Units by value for cost, each with all that supersede it, within `size` estimated tokens."""
+    chosen: set[int] = set()
+    for i in ranked:
+        if size < 1:
+            break
+        if i in chosen or units[i].value < 0.01:
+            continue
+        group = _with_later(units, i, chosen)
+        cost = sum(units[j].cost for j in group)
+        if cost <= size and group:
+            chosen |= group
+            size -= cost
+    return chosen
+
+
+def _with_later(units: Sequence[Unit], start: int, chosen: set[int]) -> set[int]:
+    """The unit and what has to come with it; nothing if that is a chain too long to be carried."""
+    group, open_ = {start}, [start]
+    while open_:
+        for j in units[open_.pop()].later:
+            if j not in group and j not in chosen:
+                group.add(j)
+                open_.append(j)
+        if len(group) > CHAIN:
+            return set()
+    return group
+
+
+def _render(chosen: set[int], units: Sequence[Unit], extent: Counter[int]) -> str:
+    lines: list[str] = []
+    turn, order = -1, -1
+    for i in sorted(chosen):
+        unit = units[i]
+        if unit.turn != turn:
+            if turn >= 0 and order + 1 < extent[turn]:
+                lines[-1] += f" {GAP}"
+            turn, order = unit.turn, -1
+            lines.append(f"{turn}:")
+        if unit.order > order + 1:
+            lines[-1] += f" {GAP}"
+        lines[-1] += f" {unit.text}"
+        order = unit.order
+    if lines and order + 1 < extent[turn]:
+        lines[-1] += f" {GAP}"
+    return "\n".join(lines)

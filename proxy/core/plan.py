@@ -1,0 +1,307 @@
+"""What to do with one request: a pure function from facts to a decision with its reason.
+
+All sizes are in the upstream's tokens: our counts times `scale`, which its own `usage` has taught us.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import accumulate
+from math import ceil
+from typing import Literal
+
+from proxy.core.budget import TEXT_FLOOR, TEXT_LEAST, Budget
+from proxy.core.checkpoint import Checkpoint, Rung, Trim
+from proxy.core.turns import TOOL_ROLES, Turn, last_real_user, pending, rounds
+
+OVERSIZED = 0.3
+"""A tool result that alone takes this share of the limit is shortened first (OpenClaw caps one at 0.3 x window)."""
+
+SHORTENED = 0.1
+"""What an answered oversized result keeps, as a share of the limit: a head and a tail that still say what it was."""
+
+CLEARABLE = 100
+"""Tokens; clearing a smaller result frees next to nothing, for its note takes a third of it."""
+
+NEWEST_ROUNDS = 3
+NEWEST_WITHIN = 0.8
+"""The last three rounds stay while the result is within 0.8 of the limit: the target is not worth the newest
+messages."""
+
+DETOUR = 0.15
+"""How much of the limit a cut may evict beyond the smallest one in order to stand before a user message."""
+
+WORTH = 0.9
+"""A new checkpoint must make the request 10 % smaller than the best known one does (gemini-cli compressed 750 k to
+750 k over and over, #6563)."""
+
+OUTCOMES = {
+    ("pass", "fits"): "the request is within the limit: the client's own bytes go out",
+    ("pass", "window-unknown"): "nothing is known about the model's window: the client's own bytes go out",
+    ("pass", "unreadable"): "the body is no chat request that can be read: it goes out as it came",
+    ("pass", "off"): "switched off for this model or request",
+    ("pass", "observe"): "observe mode: counted and reported, not changed",
+    ("reuse", "known"): "compactions made before bring it within the limit: no model call",
+    ("compact", "over-limit"): "above the limit: a new compaction was made",
+    ("compact", "refused"): "the upstream refused it as too long: a new compaction was made",
+    ("compact", "forced"): "asked for by the request's own header",
+    ("forward", "irreducible"): "what must stay is larger than the window: the client's own bytes go out",
+    ("forward", "nothing-to-compact"): "there is nothing old enough to compact: the client's own bytes go out",
+    (
+        "forward",
+        "failed",
+    ): "something broke inside, or the upstream refused the rewritten request: the original went out",
+}
+"""Every outcome a client can see in `x-compaction`, as one table."""
+
+
+@dataclass(frozen=True)
+class View:
+    """One request as the planner sees it. `head` is our count of everything that is no turn."""
+
+    head: int
+    turns: tuple[Turn, ...]
+    scale: float = 1.0
+    known: tuple[Checkpoint, ...] = ()
+
+    def tokens(self, count: float) -> int:
+        """Our count in the upstream's tokens."""
+        return ceil(count * self.scale)
+
+    @cached_property
+    def sums(self) -> list[int]:
+        return list(accumulate((t.tokens for t in self.turns), initial=0))
+
+    @cached_property
+    def user(self) -> int | None:
+        return last_real_user(self.turns)
+
+    @cached_property
+    def pending(self) -> int:
+        return pending(self.turns)
+
+    @cached_property
+    def rounds(self) -> list[int]:
+        return rounds(self.turns)
+
+    @cached_property
+    def total(self) -> int:
+        return self.tokens(self.head + self.sums[-1])
+
+    def carried(self, start: int) -> int | None:
+        """The user message that has to stand behind a replacement of the turns before `start`."""
+        return self.user if self.user is not None and self.user < start else None
+
+    def count(self, start: int, text: int, trims: Iterable[Trim]) -> int:
+        """Our count of the request with turns before `start` replaced by `text` tokens, and some results trimmed."""
+        carry = self.carried(start)
+        saved = sum(self.turns[t.index].tokens - t.tokens for t in trims if t.index >= start)
+        return (
+            self.head
+            + (text if start else 0)
+            + (self.turns[carry].tokens if carry is not None else 0)
+            + self.sums[-1]
+            - self.sums[start]
+            - saved
+        )
+
+    def size(self, start: int, text: int, trims: Iterable[Trim] = ()) -> int:
+        return self.tokens(self.count(start, text, trims))
+
+    def size_with(self, checkpoint: Checkpoint) -> int:
+        return self.size(checkpoint.start, checkpoint.text_tokens, checkpoint.trims)
+
+    @cached_property
+    def irreducible(self) -> int:
+        return self.size(self.pending, 0) if self.turns else self.tokens(self.head)
+
+    def usable(self, checkpoint: Checkpoint) -> bool:
+        """Whether the last real user message stays verbatim with it."""
+        if checkpoint.start == 0:
+            return True
+        return self.user is None or self.user >= checkpoint.start or self.user == checkpoint.carry
+
+
+@dataclass(frozen=True, slots=True)
+class Pass:
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Reuse:
+    checkpoint: Checkpoint
+    reason: str = "known"
+
+
+@dataclass(frozen=True, slots=True)
+class Compact:
+    """Make a checkpoint of the first `end` turns. With `text` > 0 turns before `start` need a new replacement of at
+    most so many of our tokens, which updates `base`'s prose; else `base`'s own text stays (or there is none)."""
+
+    start: int
+    end: int
+    carry: int | None
+    trims: tuple[Trim, ...]
+    text: int
+    base: Checkpoint | None
+    form: Literal["sliding", "all"]
+    reason: str = "over-limit"
+
+    def size(self, view: View) -> int:
+        """What it will bring the request down to, at most."""
+        text = self.text or (self.base.text_tokens if self.base else 0)
+        return view.size(self.start, text, self.trims)
+
+
+@dataclass(frozen=True, slots=True)
+class Forward:
+    reason: str
+
+
+Plan = Pass | Reuse | Compact | Forward
+
+
+def best(view: View) -> list[Checkpoint]:
+    """The usable checkpoints, one for each place: the higher rung, then the first written: all replicas agree."""
+    places: dict[tuple[str, int, tuple[Trim, ...]], Checkpoint] = {}
+    for found in sorted((c for c in view.known if view.usable(c)), key=lambda c: (-c.rung, c.created, c.id)):
+        places.setdefault((found.key, found.start, found.trims), found)
+    return list(places.values())
+
+
+def plan(view: View, budget: Budget | None, *, clearing: bool = True, reason: str = "over-limit") -> Plan:
+    """Decide. `budget` is None while nothing is known about the window. Same arguments, same plan."""
+    if budget is None:
+        return Pass("window-unknown")
+    if view.total <= budget.limit:
+        return Pass("fits")
+    known = best(view)
+    fitting = [c for c in known if view.size_with(c) <= budget.limit]
+    if fitting:
+        return Reuse(max(fitting, key=lambda c: (view.size_with(c), c.rung, -c.created, c.id)))
+    if not view.turns:
+        return Forward("nothing-to-compact")
+    made = _make(view, budget, known, clearing)
+    within = [c for c in known if view.size_with(c) <= budget.hard]
+    smallest = min(within, key=lambda c: (view.size_with(c), -c.rung, c.created, c.id), default=None)
+    if made is not None and (smallest is None or made.size(view) < WORTH * view.size_with(smallest)):
+        return replace(made, reason=reason)
+    # Between limit and window compact as far as it goes and send; but never pay twice for the same.
+    if smallest is not None:
+        return Reuse(smallest)
+    if view.total <= budget.hard:
+        return Pass("fits")
+    return Forward("irreducible" if view.irreducible > budget.hard else "nothing-to-compact")
+
+
+def _make(view: View, budget: Budget, known: Sequence[Checkpoint], clearing: bool) -> Compact | None:
+    """The cheapest new checkpoint that does: shorten, then clear, then cut."""
+    newest = _shorten_newest(view, budget)
+    irreducible = view.size(view.pending, 0, newest)
+    if irreducible > budget.hard:
+        return None
+    target = budget.target(irreducible)
+    end = len(view.turns)
+    if newest and view.size(0, 0, newest) <= budget.limit:
+        return Compact(0, end, None, newest, 0, None, "sliding")
+    bases: list[Checkpoint | None] = [None, *sorted(known, key=lambda c: c.start)]
+    for step in (_oversized, _clear) if clearing else (_oversized,):
+        for base in bases:
+            start, text = (base.start, base.text_tokens) if base else (0, 0)
+            trims = _merge(step(view, budget, start), newest)
+            if trims and (not base or trims != base.trims) and view.size(start, text, trims) <= target:
+                carry = view.carried(start)
+                reach = end if newest else max(t.index for t in trims) + 1
+                # Its key stands for all turns up to the last one that it changes, and for the carried message.
+                reach = max(reach, start, (carry or 0) + 1, _round_end(view, reach))
+                return Compact(start, reach, carry, trims, 0, base, "sliding")
+    return _cut(view, budget, irreducible, newest)
+
+
+def _round_end(view: View, index: int) -> int:
+    return next((s for s in view.rounds if s >= index), len(view.turns))
+
+
+def _merge(older: Sequence[Trim], newest: Sequence[Trim]) -> tuple[Trim, ...]:
+    found = {t.index: t for t in (*older, *newest)}
+    return tuple(found[i] for i in sorted(found))
+
+
+def _trim(turn: Turn, index: int, tokens: float) -> Trim:
+    """Shorten to about so many of our tokens. The note and the message's own frame take some 40 of them."""
+    keep = int(turn.chars * max(0.0, tokens - 40) / max(1, turn.tokens))
+    return Trim(index, keep, tokens=min(turn.tokens, ceil(tokens) if keep else 40))
+
+
+def _shorten_newest(view: View, budget: Budget) -> tuple[Trim, ...]:
+    """A pending result is cut only if the rest of what must stay leaves no room for it; the largest first."""
+    excess = view.irreducible + (view.tokens(TEXT_FLOOR) if view.pending else 0) - budget.hard
+    if excess <= 0:
+        return ()
+    # Once it has to be cut, leave the usual room for an answer and a text.
+    excess += budget.hard - budget.limit + (view.tokens(TEXT_LEAST - TEXT_FLOOR) if view.pending else 0)
+    least = OVERSIZED * budget.limit / view.scale
+    trims: list[Trim] = []
+    results = [i for i in range(view.pending, len(view.turns)) if view.turns[i].role in TOOL_ROLES]
+    for index in sorted(results, key=lambda i: (-view.turns[i].tokens, i)):
+        turn = view.turns[index]
+        if excess <= 0 or turn.tokens <= least or turn.media:
+            break
+        trim = _trim(turn, index, max(least / 2, turn.tokens - excess / view.scale))
+        excess -= view.tokens(turn.tokens - trim.tokens)
+        trims.append(trim)
+    return tuple(sorted(trims, key=lambda t: t.index))
+
+
+def _oversized(view: View, budget: Budget, start: int) -> tuple[Trim, ...]:
+    """Answered results that alone take over 30 % of the limit keep head and tail."""
+    least, most = SHORTENED * budget.limit / view.scale, OVERSIZED * budget.limit / view.scale
+    return tuple(
+        _trim(view.turns[i], i, least)
+        for i in range(start, view.pending)
+        if view.turns[i].role in TOOL_ROLES and view.turns[i].tokens > most and view.turns[i].chars
+    )
+
+
+def _clear(view: View, budget: Budget, start: int) -> tuple[Trim, ...]:
+    """All results older than the newest rounds go; an oversized newer one is shortened."""
+    protected = min(view.pending, view.rounds[-NEWEST_ROUNDS] if len(view.rounds) >= NEWEST_ROUNDS else 0)
+    cleared = [
+        Trim(i, 0, tokens=40)
+        for i in range(start, protected)
+        if view.turns[i].role in TOOL_ROLES and view.turns[i].tokens > CLEARABLE
+    ]
+    return _merge(_oversized(view, budget, max(start, protected)), cleared)
+
+
+def _cut(view: View, budget: Budget, irreducible: int, newest: tuple[Trim, ...]) -> Compact | None:
+    """The smallest cut that reaches the target; as deep as it goes if none does."""
+    cuts = [s for s in view.rounds if 0 < s <= view.pending]
+    if not cuts:
+        return None
+    target = budget.target(irreducible)
+    text = max(1, int(budget.text(view.tokens(view.head), irreducible) / view.scale))
+
+    def size(start: int) -> int:
+        return view.size(start, text, newest)
+
+    start = next((s for s in cuts if size(s) <= target), cuts[-1])
+    before_user = next((s for s in cuts if s >= start and view.turns[s].role == "user"), None)
+    if before_user is not None and view.tokens(view.sums[before_user] - view.sums[start]) <= DETOUR * budget.limit:
+        start = before_user
+    newest_start = view.rounds[-NEWEST_ROUNDS] if len(view.rounds) >= NEWEST_ROUNDS else 0
+    if newest_start in cuts and start > newest_start and size(newest_start) <= NEWEST_WITHIN * budget.limit:
+        start = newest_start
+    base = max(
+        (c for c in view.known if c.prose and c.rung == Rung.MODEL and c.start <= start),
+        key=lambda c: (c.start, -c.created, c.id),
+        default=None,
+    )
+    # The last rung must help: what goes out has to be smaller than what came in, and within the window.
+    if size(start) > budget.hard or size(start) >= view.total:
+        return None
+    end = len(view.turns) if newest else start
+    form: Literal["sliding", "all"] = "all" if start >= view.pending and start == cuts[-1] else "sliding"
+    return Compact(start, end, view.carried(start), newest, text, base, form)

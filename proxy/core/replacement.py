@@ -1,0 +1,186 @@
+"""What stands in place of the evicted messages: a frame, the user's own words, the prose, the ledger, look-up hints.
+
+The order is fixed, the size bounded, and the same messages with the same prose give the same bytes.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+from proxy.core import sections as s
+from proxy.core.audit import audit
+from proxy.core.fit import Count, settle, weigh
+from proxy.core.ledger import names_of
+from proxy.core.outline import story_of
+from proxy.core.pins import parts, words_of, worth
+from proxy.core.summary import MARK, Form
+from proxy.core.transcript import Message, scrub
+
+OPENING = f"{MARK} Earlier part of this conversation, condensed: history, already handled, not instructions {MARK}"
+SEPARATOR = f"{MARK} End of the condensed part; the conversation continues below {MARK}"
+"""The last line of every replacement. What follows it, in the same message or the next, is live."""
+
+# Short labels, not sentences: the text around a summary must not suggest a language. Numbers are those of messages.
+PINS = "[USER, VERBATIM; LATER OVERRIDES EARLIER]"
+PROSE = "[SUMMARY]"
+OUTLINE = "[OUTLINE]"
+LEDGER = "[IDENTIFIERS, BY LAST USE]"
+HINTS = "[LOOK UP IF NEEDED]"
+
+SMALL_WINDOW = 20_000  # tokens; below it nearly all that fits is what the user said
+HINT_SHARE = 0.08  # of the budget at most
+LINE = 200  # characters; a longer line of prose is taken apart into its sentences
+PINS_AGAIN = 0.6  # of the budget: how far pins may grow into what the prose leaves
+
+
+_Maker = Callable[[int, Count], str]
+
+
+@dataclass(frozen=True, slots=True)
+class Shares:
+    """Tokens each part is sure of; what one leaves the next gets."""
+
+    pins: int
+    ledger: int
+    prose: int
+
+
+def shares(budget: int, window: int) -> Shares:
+    """How `budget` tokens (the frame taken off) are divided: pins 40 %, ledger 30 %, prose the rest; at a window
+    below 20,000 tokens pins 60 % and the rest in the same proportion."""
+    part = 0.6 if window < SMALL_WINDOW else 0.4
+    own = int(budget * part)
+    names = int((budget - own) * (0.5 if part == 0.4 else 0.4))
+    return Shares(own, names, budget - own - names)
+
+
+def compose(
+    *, messages: Sequence[Message], prose: str | None, budget: int, window: int, count: Count, form: Form
+) -> str:
+    """The replacement of `messages` (all that are evicted, from the first turn on) within `budget` tokens.
+
+    `prose` is a summariser's text, cleaned and judged; it is audited here. Without one an outline made by machine
+    takes its place. Never empty: a budget too small for anything gives the two lines of the frame.
+    """
+    room = budget - count(f"{OPENING}\n{SEPARATOR}") - 2
+    if room < 8:
+        return f"{OPENING}\n{SEPARATOR}"
+    body = _Body(messages, prose, window, count, form)
+    text = body.fill(room)
+    for _ in range(8):  # parts counted one by one may be a token or two less than counted together
+        whole = _framed(text)
+        over = count(whole) - budget
+        if over <= 0:
+            return whole
+        room -= max(over, 2)
+        text = body.fill(room) if room > 8 else ""
+    return f"{OPENING}\n{SEPARATOR}"
+
+
+def _framed(text: str) -> str:
+    return scrub("\n".join(piece for piece in (OPENING, text, SEPARATOR) if piece))
+
+
+class _Body:
+    """The parts between the lines of the frame, for any room they are given."""
+
+    def __init__(self, messages: Sequence[Message], prose: str | None, window: int, count: Count, form: Form) -> None:
+        self.window, self.count = window, count
+        self.words, self.names = words_of(messages), names_of(messages)
+        gone = {s.LOOKUP} if form == "all" else {s.LOOKUP, s.STATE, s.NEXT}
+        found = s.split(audit(scrub(prose or ""), messages))
+        self.prose = s.join([(name, text) for name, text in found if name not in gone])
+        self.hints = "\n".join(text for name, text in found if name == s.LOOKUP)
+        self.story = None if self.prose else story_of(messages)
+
+    def fill(self, room: int) -> str:
+        """Pins, prose, ledger and hints within `room` tokens."""
+        share = shares(room, self.window)
+        own = self._titled(PINS, self.words.text, share.pins)
+        hints = self._titled(HINTS, partial(condense, self.hints), int(room * HINT_SHARE))
+        told = self._told(room - self._size(own) - self._size(hints) - share.ledger, own)
+        spare = room - self._size(own) - self._size(hints) - share.ledger - self._size(told)
+        if spare > 0.05 * room and self._size(own) > 0.8 * share.pins:  # the prose left something, and pins were cut
+            own = self._titled(PINS, self.words.text, min(share.pins + spare, int(room * PINS_AGAIN)))
+        left = room - sum(map(self._size, (own, hints, told)))
+        names = self._titled(LEDGER, partial(self.names.text, skip=f"{own}\n{told}"), left)
+        left -= self._size(names)
+        if left > 0.05 * room:
+            told = self._told(self._size(told) + left, own)
+        text = "\n".join(part for part in (own, told, names, hints) if part)
+        return text if self.count(text) <= room else settle(lambda size: _head(text, size), room, self.count)
+
+    def _told(self, size: int, own: str) -> str:
+        if self.story:
+            return self._titled(OUTLINE, partial(self.story.text, skip=own), size)
+        return self._titled(PROSE, partial(condense, self.prose, known=own), size)
+
+    def _size(self, part: str) -> int:
+        return self.count(part) + 1 if part else 0
+
+    def _titled(self, title: str, make: _Maker, size: int) -> str:
+        text = make(size - self.count(title) - 2, self.count)
+        return f"{title}\n{text}" if text else ""
+
+
+def _head(text: str, size: float) -> str:
+    """Whole lines from the beginning, of about `size` estimated tokens."""
+    kept = []
+    for line in text.split("\n"):
+        size -= weigh(line) + 0.5
+        if size < 0:
+            break
+        kept.append(line)
+    return "\n".join(kept)
+
+
+def condense(prose: str, budget: int, count: Count, *, known: str = "") -> str:
+    """`prose` within `budget` tokens, sentence by sentence, in its order.
+
+    What stands in `known` already goes first, whether it fits or not makes no difference to that; then what says
+    least for its length. Neither the oldest nor the newest goes because of its place: of equals every other one goes.
+    """
+    if budget <= 0:
+        return ""
+    heard = _flat(known)
+    lines = [(name, line) for name, body in s.split(prose) for line in body.split("\n") if line.strip()]
+    units: list[tuple[str, int, str]] = []
+    for i, (name, line) in enumerate(lines):
+        units += ((name, i, piece) for piece in (parts(line) if len(line) > LINE else [line]))
+    fresh = [u for u in units if not (key := _flat(u[2])) or key not in heard]
+    order = sorted(range(len(fresh)), key=lambda i: (-worth(fresh[i][2]) / (weigh(fresh[i][2]) + 6), _scattered(i), i))
+
+    def build(size: float) -> str:
+        kept = []
+        for i in order:
+            cost = weigh(fresh[i][2]) + 1
+            if cost <= size:
+                size -= cost
+                kept.append(i)
+        return _rejoined([fresh[i] for i in sorted(kept)])
+
+    return settle(build, budget, count)
+
+
+def _scattered(i: int) -> int:
+    """The position with its bits reversed: neighbours get ranks far apart."""
+    return int(f"{i:024b}"[::-1], 2)
+
+
+def _flat(text: str) -> str:
+    return re.sub(r"[\W_]+", " ", text).strip().casefold()
+
+
+def _rejoined(units: Sequence[tuple[str, int, str]]) -> str:
+    bodies: list[tuple[str, str]] = []
+    last = -1
+    for name, line, text in units:
+        if bodies and bodies[-1][0] == name:
+            bodies[-1] = (name, bodies[-1][1] + (" " if line == last else "\n") + text)
+        else:
+            bodies.append((name, text))
+        last = line
+    return s.join(bodies)

@@ -1,0 +1,133 @@
+"""Brings together what `core.plan` needs to decide about a request, and takes in what the upstream says of it."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+from proxy.checkpoints import Checkpoints
+from proxy.core.budget import Budget, budget
+from proxy.core.overflow import Overflow
+from proxy.core.plan import Compact, Pass, Plan, View, plan
+from proxy.knowledge import Knowledge
+from proxy.reader import Reader
+from proxy.settings import Settings
+from proxy.story import Sending, Story
+
+SHRINK = 0.9
+"""Each retry is at least so much smaller than what was refused."""
+
+BLIND = 0.6
+"""Where an upstream says no number, the next try aims at this share of the last size."""
+
+OUTPUT_SLACK = 0.02
+"""Of the window, left free when a requested output is lowered: counts differ by a token or two a message."""
+
+MEDIA = re.compile(rb'"(?:image|image_url|input_image|input_audio|audio|file|input_file|video|video_url)"')
+"""Names of parts whose cost has nothing to do with their length in bytes."""
+
+UNBOUNDED = 1 << 40
+"""The window where none is known but a size to stay below is."""
+
+
+class Decider:
+    def __init__(self, *, settings: Settings, reader: Reader, checkpoints: Checkpoints, knowledge: Knowledge) -> None:
+        self._settings = settings
+        self._reader = reader
+        self._checkpoints = checkpoints
+        self._knowledge = knowledge
+
+    def budget(self, story: Story, below: int | None = None) -> Budget | None:
+        """The sizes to keep; None while nothing is known. `below`: the upstream refused that many tokens."""
+        policy = story.route.policy
+        window = self._knowledge.window(story.target, story.tenant, policy.window)
+        if window is None and policy.compact_at is None and below is None:
+            return None
+        return budget(window or UNBOUNDED, policy.compact_at, below)
+
+    async def decide(self, story: Story, below: int | None, reason: str) -> Plan:
+        """What to do with the request, with its reason. Fills in the story on the way."""
+        sizes = self.budget(story, below)
+        if not story.force:
+            if sizes is None:
+                return Pass("window-unknown")
+            if below is None and self._surely_fits(story, sizes):
+                return Pass("fits")
+        if not await self._read(story):
+            return Pass("unreadable")
+        view = self._look(story)
+        if story.force and below is None:
+            sizes = replace(
+                sizes or Budget(UNBOUNDED, UNBOUNDED), limit=min(view.total - 1, sizes.limit if sizes else UNBOUNDED)
+            )
+            reason = "forced"
+        clearing = self._settings.clearing
+        decision = plan(view, sizes, clearing=clearing, reason=reason)
+        if isinstance(decision, Compact) and not story.fetched:
+            story.fetched = True
+            if await self._checkpoints.fetch(story.tenant, story.keys):
+                decision = plan(self._look(story), sizes, clearing=clearing, reason=reason)
+        return decision
+
+    async def _read(self, story: Story) -> bool:
+        if story.reading is None:
+            story.reading = await self._reader.read(story.request)
+            if story.reading is not None:
+                story.keys = story.reading.keys(story.tenant)
+        return story.reading is not None
+
+    def _look(self, story: Story) -> View:
+        reading = story.reading
+        assert reading is not None
+        story.view = View(
+            head=reading.head_tokens,
+            turns=reading.turns,
+            scale=self._knowledge.scale(story.target, story.keys),
+            known=self._checkpoints.cached(story.keys, str(story.target)),
+        )
+        return story.view
+
+    def _surely_fits(self, story: Story, sizes: Budget) -> bool:
+        """Text alone cannot have more tokens than bytes: no counting at all."""
+        request = story.request
+        output = request.output[1] if request.output and self._knowledge.counts_output(story.target) else 0
+        size = len(request.body)
+        return size <= sizes.limit and size + output <= sizes.window and not MEDIA.search(request.body)
+
+    def output(self, story: Story, counted: int | None) -> int | None:
+        """The requested output, lowered to what fits behind the prompt; None: as the client asked."""
+        request, view = story.request, story.view
+        if counted is None or view is None or request.output is None:
+            return None
+        if not self._knowledge.counts_output(story.target):
+            return None
+        window = self._knowledge.window(story.target, story.tenant, story.route.policy.window)
+        if window is None:
+            return None
+        room = window - view.tokens(counted) - int(window * OUTPUT_SLACK)
+        return max(1, room) if room < request.output[1] else None
+
+    async def learn(self, story: Story, sending: Sending, said: Overflow) -> int | None:
+        """Take in a refusal; returns the size that the next attempt has to stay below, None for no other than now."""
+        if not await self._read(story):
+            return None
+        reading, counted = story.reading, sending.counted
+        assert reading is not None
+        if counted is None:
+            counted = reading.head_tokens + sum(t.tokens for t in reading.turns)
+        before = counted * self._knowledge.scale(story.target, story.keys)
+        await self._knowledge.saw_overflow(story.target, story.tenant, story.keys[-1], counted, said)
+        if self._only_output(story, said):
+            await self._knowledge.saw_output_counted(story.target)
+            return None
+        if said.window is None and said.prompt is None:
+            return int(BLIND * before)
+        return int(SHRINK * counted * self._knowledge.scale(story.target, story.keys))
+
+    def _only_output(self, story: Story, said: Overflow) -> bool:
+        """The prompt fits and only the requested output is too big: summarising would lose data for nothing."""
+        if said.window is None or said.prompt is None or said.at_least or not story.request.output:
+            return False
+        if self._knowledge.counts_output(story.target):
+            return False  # lowered already, and refused all the same
+        return said.prompt + int(said.window * OUTPUT_SLACK) + 1 <= said.window

@@ -1,0 +1,65 @@
+"""Everything that can go wrong, split by whose fault it is.
+
+Library errors are translated into this tree at the edge (``adapters/``); nothing above catches a library's own
+exception. A leaf that a client may see carries the HTTP status it is answered with and OpenAI's error ``type``.
+"""
+
+from __future__ import annotations
+
+
+class ProxyError(Exception):
+    """Root of the tree. `status` is what the client gets when nothing above handles the error."""
+
+    status: int = 500
+    type: str = "proxy_error"
+
+
+class ConfigError(ProxyError):
+    """The operator's fault: a configuration that cannot be used. Raised before anything listens."""
+
+
+class BadRequest(ProxyError):
+    """The client's fault: a request that must not be forwarded (never: one we merely cannot read)."""
+
+    status = 400
+    type = "invalid_request_error"
+
+
+class LoopDetected(BadRequest):
+    """The request has been through this proxy already (RFC 9110, 15.5.9 is not about this; 508 is RFC 5842, 7.2)."""
+
+    status = 508
+
+
+class UpstreamError(ProxyError):
+    """The upstream's fault: no answer at all could be had."""
+
+    status = 502
+    type = "upstream_error"
+
+
+class Unreachable(UpstreamError):
+    """Refused, reset, no such host, TLS failure, or gone in the middle of an answer."""
+
+
+class UpstreamTimeout(UpstreamError):
+    """The connection could not be made in time, or a configured timeout ran out before the first byte."""
+
+    status = 504
+
+
+class SummaryError(ProxyError):
+    """The summariser's fault: no usable summary. Never reaches a client; the next rung answers.
+
+    `reason` is one of a closed set of names (see `core/summary.py` and `ports.Summariser`); never message text. An
+    overflow says by what factor the prompt was too long, where the summariser stated it.
+    """
+
+    def __init__(self, reason: str, excess: float | None = None) -> None:
+        super().__init__(reason)
+        self.reason = reason
+        self.excess = excess
+
+
+class StoreError(ProxyError):
+    """The store's fault. Costs summaries, never requests."""

@@ -1,0 +1,154 @@
+"""What experience teaches about upstreams: windows, how their tokenisers differ from ours, which count the output.
+
+Kept in memory, and in the store so that a restart does not forget. Nothing here decides.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from cachetools import LRUCache
+
+from proxy.core.overflow import Overflow
+from proxy.errors import StoreError
+from proxy.ports import Clock, Store
+
+log = logging.getLogger("compaction_proxy")
+
+LEARNED_FOR = 6 * 3600.0
+"""Seconds: a local server restarted with a larger context must not be held to the old one for ever; forgetting costs
+one refused request, which the client does not see."""
+
+LEAST_WINDOW = 1_024
+"""Tokens; a smaller stated window is taken for a misreading (the smallest llama.cpp default is 2,048)."""
+
+BELIEVED = (0.5, 4.0)
+"""usage / our count outside of this is not believed: far below is a sign of truncation (o200k_base undercounts Claude
+by 1.63, mindroom-ai/mindroom#1575; base64 by up to 4)."""
+
+TELLING = 200
+"""Tokens; below it the template's fixed part blurs what a usage says about the tokeniser."""
+
+WEIGHT = 0.3
+"""How fast a factor follows new usages."""
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """One model at one upstream: what all that is learned is about."""
+
+    base: str
+    model: str
+
+    def __str__(self) -> str:
+        return f"{self.base} {self.model}"
+
+
+@dataclass(slots=True)
+class _Learned:
+    window: int
+    expires: float
+    tenants: set[str] = field(default_factory=set)
+
+    def holds_for(self, tenant: str) -> bool:
+        return tenant in self.tenants or len(self.tenants) > 1
+
+
+class Knowledge:
+    def __init__(self, store: Store, clock: Clock) -> None:
+        self._store = store
+        self._clock = clock
+        self._windows: dict[str, _Learned] = {}
+        self._factors: dict[str, float] = {}
+        self._accepted: dict[str, int] = {}
+        self._counts_output: set[str] = set()
+        self._ratios: LRUCache[str, float] = LRUCache(20_000)  # by conversation prefix
+
+    async def load(self) -> None:
+        """Read what was learned before the restart. A store that fails costs nothing but that."""
+        try:
+            for key, value in (await self._store.recall("factor")).items():
+                self._factors[key] = float(json.loads(value))
+            for key, value in (await self._store.recall("window")).items():
+                found = json.loads(value)
+                self._windows[key] = _Learned(found["window"], found["expires"], set(found["tenants"]))
+            self._counts_output.update(await self._store.recall("counts_output"))
+        except (StoreError, ValueError, KeyError, TypeError) as error:
+            log.warning("learned facts could not be read: %s", type(error).__name__)
+
+    def window(self, target: Target, tenant: str, configured: int | None) -> int | None:
+        """The smaller of the configured and the learned one; None if nothing is known."""
+        learned = self._windows.get(str(target))
+        if learned and learned.expires > self._clock.now() and learned.holds_for(tenant):
+            return min(learned.window, configured) if configured else learned.window
+        return configured
+
+    def scale(self, target: Target, keys: Sequence[str]) -> float:
+        """Upstream's tokens for one of ours: from this conversation if it was answered before, else from others."""
+        ratios = self._ratios
+        name = str(target)
+        for key in reversed(keys[-64:]):
+            found = ratios.get(name + key)
+            if found is not None:
+                return found
+        return self._factors.get(name, 1.0)
+
+    def counts_output(self, target: Target) -> bool:
+        return str(target) in self._counts_output
+
+    async def saw_usage(self, target: Target, key: str, counted: int, prompt: int) -> None:
+        """The upstream stated `prompt` tokens for what we counted as `counted`; `key` is the digest of its turns."""
+        name = str(target)
+        self._accepted[name] = max(self._accepted.get(name, 0), prompt)
+        if name in self._windows and self._windows[name].window < prompt:
+            del self._windows[name]  # it was misread, or the server has more now
+        ratio = prompt / counted if counted else 0.0
+        if counted < TELLING or not BELIEVED[0] <= ratio <= BELIEVED[1]:
+            return
+        self._ratios[name + key] = ratio
+        before = self._factors.get(name)
+        after = ratio if before is None else before + WEIGHT * (ratio - before)
+        self._factors[name] = after
+        if before is None or abs(after - before) > 0.02 * before:
+            await self._remember("factor", name, json.dumps(round(after, 4)), 30 * 24 * 3600.0)
+
+    async def saw_overflow(self, target: Target, tenant: str, key: str, counted: int, said: Overflow) -> None:
+        """The upstream refused what we counted as `counted`. Believe its numbers over ours."""
+        name = str(target)
+        prompt = None if said.at_least else said.prompt
+        if prompt is None and said.window is not None and said.output is None:
+            prompt = max(said.window + 1, int(counted * self._factors.get(name, 1.0)))
+        if prompt is not None and counted:
+            ratio = min(max(prompt / counted, BELIEVED[0]), 2 * BELIEVED[1])
+            self._ratios[name + key] = ratio
+            if counted >= TELLING and said.prompt is not None and not said.at_least:
+                self._factors[name] = ratio
+                await self._remember("factor", name, json.dumps(round(ratio, 4)), 30 * 24 * 3600.0)
+        if said.window is not None and said.window >= max(LEAST_WINDOW, self._accepted.get(name, 0)):
+            await self._learn_window(name, tenant, said.window)
+
+    async def saw_output_counted(self, target: Target) -> None:
+        name = str(target)
+        if name not in self._counts_output:
+            self._counts_output.add(name)
+            await self._remember("counts_output", name, "true", 30 * 24 * 3600.0)
+
+    async def _learn_window(self, name: str, tenant: str, window: int) -> None:
+        expires = self._clock.now() + LEARNED_FOR
+        learned = self._windows.get(name)
+        if learned is None or learned.window != window or learned.expires < self._clock.now():
+            learned = self._windows[name] = _Learned(window, expires)
+            log.warning("learned: the window of %s is %d tokens", name, window)
+        learned.tenants.add(tenant)
+        learned.expires = expires
+        value = {"window": window, "expires": expires, "tenants": sorted(learned.tenants)}
+        await self._remember("window", name, json.dumps(value), LEARNED_FOR)
+
+    async def _remember(self, kind: str, key: str, value: str, seconds: float) -> None:
+        try:
+            await self._store.remember(kind, key, value, seconds)
+        except StoreError as error:
+            log.warning("a learned fact could not be kept: %s", error)

@@ -1,0 +1,232 @@
+"""Gets the prose of a summary out of a model: chunks what is too long, judges what comes, tries the next one.
+
+Knows nothing of checkpoints; `compactor.py` knows nothing of prompts.
+"""
+
+from __future__ import annotations
+
+import logging
+import secrets
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from cachetools import LRUCache
+
+from proxy.core import summary, transcript
+from proxy.core.fit import cut, fit
+from proxy.core.judge import judge, mend
+from proxy.core.outline import outline
+from proxy.errors import SummaryError
+from proxy.ports import Headers, Summariser, SummaryAnswer, SummaryCall
+from proxy.prudence import Prudence
+
+log = logging.getLogger("compaction_proxy")
+
+CALLS_MOST = 8
+"""Calls of one compaction; what is older than they reach goes through the model-free rung (design, section 4)."""
+
+FIT = 0.9
+"""One call while the whole fits this share of the summariser's window less its output; the rest covers its template."""
+
+SQUEEZED = 4 / 6
+"""Characters a block may have for each token of room (a sixth of the room, at four characters a token), if that saves
+a second call: a cut in the middle of the longest results costs less than another summary of a summary."""
+
+SHRINK = 1.15
+"""The least by which a refused call is made smaller."""
+
+MOST_SCALE = 4.0
+"""A usage that states more than so many tokens for one of ours is not believed."""
+
+LEAST_ROOM = 64
+"""Tokens of transcript in a call, however small the summariser's window."""
+
+OUTPUT_SHARE = 0.25
+OUTPUT_SPARE = 1.3
+OUTPUT_LEAST = 512
+"""An answer may take 1.3 times the budget and at least 512 tokens, but no more than a quarter of the window."""
+
+ASSUMED_WINDOW = 16_384
+"""Tokens, where nothing is known of a summariser's window: most served models have at least that."""
+
+WORDS_PER_TOKEN = 0.7
+"""English prose in o200k_base; only a wish to the model, the budget is kept mechanically."""
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """A summariser that may be asked, and how. `scale`: its tokens for one of ours."""
+
+    url: str
+    headers: Headers
+    model: str
+    window: int | None
+    max_tokens: int | None
+    scale: float
+    silence: float
+    total: float
+
+    @property
+    def name(self) -> str:
+        return f"{self.url} {self.model}"
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """What is to be told. `messages` are parsed and start at turn `first`; `starts` are the starts of their rounds.
+    `budget`: our tokens that the prose may take."""
+
+    messages: Sequence[dict[str, Any]]
+    first: int
+    starts: Sequence[int]
+    previous: str | None
+    form: summary.Form
+    budget: int
+
+
+class Narrator:
+    def __init__(self, summariser: Summariser, prudence: Prudence, count: Callable[[str], int]) -> None:
+        self._summariser = summariser
+        self._prudence = prudence
+        self._count = count
+        self._scales: LRUCache[str, float] = LRUCache(1_000)  # by endpoint: its tokens for one of ours
+
+    async def tell(self, task: Task, endpoints: Sequence[Endpoint]) -> tuple[str, int, Endpoint]:
+        """The prose, how many calls it took, and who wrote it. Raises SummaryError when nobody could."""
+        reason = "resting"
+        for endpoint in endpoints:
+            if not self._prudence.may_call(endpoint.name):
+                continue
+            scale = self._scales.get(endpoint.name, endpoint.scale)
+            work = _Work(self._summariser, self._prudence, self._count, task, endpoint, scale)
+            try:
+                told = await work.run()
+            except SummaryError as error:
+                reason = error.reason
+                self._prudence.failed(endpoint.name)
+                log.warning("the summarizer %s failed: %s", endpoint.model, reason)
+                continue
+            finally:
+                self._scales[endpoint.name] = work.scale
+            self._prudence.worked(endpoint.name)
+            return told, work.calls, endpoint
+        raise SummaryError(reason)
+
+
+class _Work:
+    """One task at one endpoint."""
+
+    def __init__(
+        self,
+        summariser: Summariser,
+        prudence: Prudence,
+        count: Callable[[str], int],
+        task: Task,
+        endpoint: Endpoint,
+        scale: float,
+    ) -> None:
+        self._summariser = summariser
+        self._prudence = prudence
+        self._count = count
+        self._task = task
+        self._endpoint = endpoint
+        self.scale = max(1.0, scale)
+        self.calls = 0
+
+    async def run(self) -> str:
+        task = self._task
+        blocks = transcript.render(task.messages, task.first)
+        rounds = list(zip(task.starts, [*task.starts[1:], len(blocks)], strict=True))
+        while True:
+            room = self._room()
+            ranges = transcript.chunk(blocks, rounds, room, self._count)
+            if len(ranges) > 1:
+                squeezed = [cut(block, int(room * SQUEEZED)) for block in blocks]
+                if sum(map(self._count, squeezed)) + len(squeezed) <= room:
+                    blocks, ranges = squeezed, [(0, len(squeezed))]
+            if len(ranges) > 1 and not task.previous:  # from the second chunk on there is a summary to be updated
+                room = max(LEAST_ROOM, room - min(task.budget, room // 2))
+                ranges = transcript.chunk(blocks, rounds, room, self._count)
+            try:
+                return await self._fold(blocks, ranges, room)
+            except SummaryError as error:
+                if error.reason != "overflow" or self.calls >= CALLS_MOST:
+                    raise
+                # The same bytes would be refused again: its tokeniser makes more than we thought.
+                self.scale *= max(SHRINK, error.excess / FIT) if error.excess else 2.0
+
+    def _output(self) -> int:
+        """Tokens for the answer: more than the budget, for models that think first, within the summariser's window."""
+        wanted = self._endpoint.max_tokens or max(OUTPUT_LEAST, int(OUTPUT_SPARE * self._task.budget))
+        return min(wanted, int((self._endpoint.window or ASSUMED_WINDOW) * OUTPUT_SHARE))
+
+    def _room(self) -> int:
+        """Our tokens of transcript in one call."""
+        window = self._endpoint.window or ASSUMED_WINDOW
+        frame = self._count("\n".join(self._prompt("", self._task.previous, None)))
+        return max(LEAST_ROOM, int(FIT * (window - self._output()) / self.scale) - frame)
+
+    def _prompt(self, text: str, previous: str | None, correction: str | None) -> tuple[str, str]:
+        return summary.prompt(
+            form=self._task.form,
+            transcript=text,
+            nonce=secrets.token_hex(6),
+            previous=previous,
+            max_words=max(60, int(self._task.budget * WORDS_PER_TOKEN)),
+            correction=correction,
+        )
+
+    async def _fold(self, blocks: Sequence[str], ranges: Sequence[tuple[int, int]], room: int) -> str:
+        """Each chunk updates the summary of those before it; what the calls do not reach is outlined."""
+        previous = self._task.previous
+        reached = ranges[-(CALLS_MOST - self.calls) :]
+        if len(reached) < len(ranges):
+            older = outline(self._task.messages[: reached[0][0]], self._task.budget, self._count)
+            previous = f"{previous}\n\n{older}" if previous else older
+        for first, last in reached:
+            text = "\n\n".join(blocks[first:last])
+            previous = await self._one(fit(text, room, self._count), previous)
+        return previous or ""
+
+    async def _one(self, text: str, previous: str | None) -> str:
+        """The summary of one chunk: as it came, after one correction, or mended by machine."""
+        output, correction = self._output(), None
+        for last in (False, True):
+            answer = await self._ask(text, previous, correction, output)
+            told = summary.clean(answer.text)
+            reason = judge(told, finish_reason=answer.finish_reason, source=text, previous=previous)
+            if reason is None:
+                return told
+            last = last or self.calls >= CALLS_MOST
+            mended = mend(told, reason) if last or reason == "unfinished" else None
+            if mended is not None:
+                return mended
+            if last:
+                raise SummaryError(reason)
+            # A reasoning model eats a small allowance before it writes: double it, once.
+            output *= 2 if reason in ("unfinished", "empty") else 1
+            correction = summary.correction(reason)
+        raise SummaryError("unfinished")  # not reached: the second answer is the last one
+
+    async def _ask(self, text: str, previous: str | None, correction: str | None, output: int) -> SummaryAnswer:
+        system, user = self._prompt(text, previous, correction)
+        endpoint = self._endpoint
+        self.calls += 1
+        self._prudence.called(endpoint.name)
+        answer = await self._summariser.ask(
+            SummaryCall(
+                url=endpoint.url,
+                headers=endpoint.headers,
+                model=endpoint.model,
+                system=system,
+                user=user,
+                max_tokens=output,
+                silence=endpoint.silence,
+                total=endpoint.total,
+            )
+        )
+        counted = self._count(system) + self._count(user)
+        if answer.prompt_tokens is not None and counted < answer.prompt_tokens < MOST_SCALE * counted:
+            self.scale = answer.prompt_tokens / counted
+        return answer

