@@ -16,15 +16,15 @@ from proxy.adapters.secret import install_secret
 from proxy.adapters.sqlite import SqliteStore
 from proxy.adapters.summariser import HttpSummariser
 from proxy.adapters.upstream import AiohttpUpstream
-from proxy.checkpoints import Checkpoints
-from proxy.compactor import Compactor
-from proxy.decider import Decider
-from proxy.engine import Engine
+from proxy.engine.checkpoints import Checkpoints
+from proxy.engine.compactor import Compactor
+from proxy.engine.decider import Decider
+from proxy.engine.engine import Engine
+from proxy.engine.knowledge import Knowledge
+from proxy.engine.narrator import Narrator
+from proxy.engine.prudence import Prudence
+from proxy.engine.reader import Reader
 from proxy.errors import ConfigError, StoreError
-from proxy.knowledge import Knowledge
-from proxy.narrator import Narrator
-from proxy.prudence import Prudence
-from proxy.reader import Reader
 from proxy.routing import Router
 from proxy.settings import Settings
 from proxy.web.app import App, create_app

@@ -21,10 +21,7 @@ redact            credentials taken out of text
 words             words that hint at what a sentence is worth
 fit               text made to fit a budget
 transcript        a conversation as text, for a summariser
-overflow          whether an answer is an overflow
-overflow_claims   error bodies taken apart
-overflow_numbers  which number is the window, which the prompt
-overflow_words    the vocabulary of "too long"
+overflow/         whether an answer is an overflow
 wire              header fields, targets, error bodies
 sse               server-sent events, split unchanged
 coding            content codings undone within bounds

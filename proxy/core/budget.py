@@ -33,7 +33,7 @@ class Budget:
     @property
     def hard(self) -> int:
         """What a request may take at the very most; the reserve gives way up to here before content does."""
-        return self.window - int(self.window * ANSWER_ROOM)
+        return max(self.limit, self.window - int(self.window * ANSWER_ROOM))
 
     def target(self, irreducible: int) -> int:
         """What a new checkpoint should bring a request down to."""

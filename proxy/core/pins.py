@@ -31,7 +31,6 @@ from proxy.core.words import (
 )
 
 GAP = "[…]"
-WHOLE = 160  # characters; a message up to this is one unit, for its sentences lean on each other
 TYPED = 600  # characters; a longer message was hardly typed: it is a paste, with the user's own words at its edges
 SCAN = 20_000  # characters of a message in which words are looked up
 OVERHEAD = 10  # tokens added to a sentence's cost: short scraps would win on density otherwise
@@ -40,13 +39,15 @@ RARE = 10  # units; a word in more of them than this does not tell what a senten
 CHAIN = 24  # sentences that may have to come along as corrections of one
 
 _FENCE = re.compile(r"(?ms)^[ \t]{0,3}(```|~~~)[^\n]*\n.*?(?:^[ \t]{0,3}\1[^\n]*$|\Z)")
-# A sentence ends at a full stop before anything but a small letter, or at a line break that is no mere wrapping.
+# A sentence ends at a stop before a blank (people who type fast begin in small letters), or at a line break that is no
+# mere wrapping. A stop after an abbreviation or a number does not count.
 _END = re.compile(
-    r"(?<=[.!?…])(?:[\"'”’)\]])?[ \t]{1,8}(?=[^\s\d.a-zà-ÿ])|(?<=[。！？])"
+    r"(?<=[.!?…])[\"'”’)\]]?[ \t]{1,8}(?=\S)|(?<=[。！？])"
     r"|(?<![,;])\n(?=[ \t]{0,40}(?:[^\sa-zà-ÿа-я]|$))|(?<=[.!?:;])\n|\n(?=[ \t]*\n)"
 )
 _ABBREVIATED = re.compile(
-    r"(?<![^\s(])(?:\d{1,2}|[A-Z][a-z]{0,2}|[a-z]|e\.g|i\.e|z\.B|vs|etc|resp|bzw|approx|incl|max|min|Prof|Hrn?|Sr|Sra|Mme|fig)\.$"
+    r"(?<![^\s(])(?:\d{1,2}|[A-Z][a-z]{0,2}|[a-z]|[a-z]\.[a-zA-Z]|vs|etc|cf|esp|resp|bzw|usw|ggf|evtl|inkl|zzgl|ca|ph|approx"
+    r"|incl|excl|max|min|no|nr|vol|pp|tel|env|usu|dept|est|Prof|Inc|Ltd|Hrn?|Sra?|Mme|Nos?|fig)\.$"
 )
 _WORD = re.compile(r"[^\W_]+(?:['’-][^\W_]+)*")
 _CJK = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
@@ -66,7 +67,7 @@ _MACHINE_LINE = re.compile(  # how logs, listings, diffs, code and markup begin 
 
 @dataclass(slots=True)
 class Unit:
-    """A sentence of the user, or a short message."""
+    """A sentence."""
 
     turn: int
     order: int
@@ -95,7 +96,7 @@ class Words:
         units = self.units
         ranked = sorted(range(len(units)), key=lambda i: (-units[i].value / units[i].cost, -i))
         extent = Counter(unit.turn for unit in units)
-        return settle(lambda size: _render(_choose(units, ranked, size), units, extent), budget, count)
+        return settle(lambda size: _render(choose(units, ranked, size), units, extent), budget, count)
 
     def __repr__(self) -> str:
         return f"Words({len(self.units)} units)"
@@ -106,6 +107,16 @@ def words_of(messages: Sequence[Message]) -> Words:
     units = _units(messages)
     _link(units)
     return Words(tuple(units))
+
+
+def rated(sentences: Sequence[str]) -> list[Unit]:
+    """Sentences of anyone, each rated among the others, and linked to those that may supersede it."""
+    units = [Unit(i, 0, sentence, words=_content(sentence[:LONG])) for i, sentence in enumerate(sentences)]
+    heard = Counter(word for unit in units for word in unit.words)
+    for unit in units:
+        _rate(unit, heard)
+    _link(units)
+    return units
 
 
 def pins(messages: Sequence[Message], budget: int, count: Count) -> str:
@@ -120,7 +131,7 @@ def _units(messages: Sequence[Message]) -> list[Unit]:
             continue
         words = text(message).strip()
         opening = not units
-        found = [Unit(turn, order, sentence) for order, sentence in enumerate(_sentences(words))]
+        found = [Unit(turn, order, sentence) for order, sentence in enumerate(parts(_FENCE.sub("\n", words)))]
         for unit in found:
             edge = min(unit.order, len(found) - 1 - unit.order)
             unit.place = 1.3 if opening and unit.order < 4 else 1.0 if len(words) <= TYPED or edge < 3 else 0.5
@@ -145,14 +156,6 @@ def _heard(messages: Sequence[Message], units: Sequence[Unit]) -> Counter[str]:
     return heard
 
 
-def _sentences(words: str) -> Iterator[str]:
-    """A short message whole, a long one sentence by sentence, each verbatim; without fenced blocks."""
-    if len(words) > WHOLE or "```" in words:
-        yield from parts(_FENCE.sub("\n", words))
-    elif words:
-        yield words
-
-
 def parts(plain: str) -> Iterator[str]:
     """The sentences of a text, each verbatim."""
     start = 0
@@ -174,13 +177,6 @@ def _content(sentence: str) -> frozenset[str]:
 
 
 _EMPTY = RULE | LEANING | CORRECTION | SELF | SMALL_TALK
-
-
-def worth(sentence: str) -> float:
-    """What a sentence seems worth by itself, whoever wrote it: see `_rate`."""
-    unit = Unit(0, 0, sentence)
-    _rate(unit, Counter())
-    return unit.value
 
 
 def _rate(unit: Unit, heard: Counter[str]) -> None:
@@ -251,6 +247,8 @@ def _link(units: list[Unit]) -> None:
                 shared[pair] = (weight + 1 / (len(found) - 1), words + 1)
     for (a, b), (weight, words) in sorted(shared.items()):
         one, other = units[a], units[b]
+        if not (one.value and other.value):
+            continue  # said again later
         new = bool(other.concrete - one.concrete)
         alike = words / (len(one.words) * len(other.words)) ** 0.5
         inside = len(one.words) > 1 and words >= 0.6 * len(one.words) and weight >= 0.4
@@ -259,7 +257,7 @@ def _link(units: list[Unit]) -> None:
             other.value = max(other.value, 0.8 * one.value)
 
 
-def _choose(units: Sequence[Unit], ranked: Sequence[int], size: float) -> set[int]:
+def choose(units: Sequence[Unit], ranked: Sequence[int], size: float) -> set[int]:
     """Units by value for cost, each with all that supersede it, within `size` estimated tokens."""
     chosen: set[int] = set()
     for i in ranked:

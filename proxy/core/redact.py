@@ -60,114 +60,17 @@ _TWILIO = re.compile(r"(?:AC|SK)[0-9a-f]{32}")
 _BEGIN = re.compile(r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY[A-Z ]{0,10}-----")
 _END = re.compile(r"-----END [A-Z0-9 ]{0,40}PRIVATE KEY[A-Z ]{0,10}-----")
 # What a line must hold for the patterns above to be tried on it at all: looking up plain strings is far cheaper.
-_HINTS = frozenset(
-    [
-        "pass",
-        "pwd",
-        "secret",
-        "token",
-        "key",
-        "auth",
-        "credential",
-        "cookie",
-        "session",
-        "sig",
-        "pin",
-        "otp",
-        "cvv",
-        "webhook",
-        "dsn",
-        "kennwort",
-        "contrase",
-        "senha",
-        "wachtwoord",
-        "lösenord",
-        "hasło",
-        "parola",
-        "şifre",
-        "пароль",
-        "токен",
-        "密码",
-        "密碼",
-        "口令",
-        "パスワード",
-        "비밀번호",
-        "bearer",
-        "basic",
-        "://",
-        "-u",
-        "--user",
-        "mysql",
-        "mariadb",
-        "sk-",
-        "sk_",
-        "pk-",
-        "pk_",
-        "rk-",
-        "rk_",
-        "gh",
-        "glpat",
-        "gldt",
-        "hf_",
-        "hf-",
-        "npm_",
-        "npm-",
-        "pypi",
-        "dop_v1",
-        "doo_v1",
-        "shpat",
-        "shpss",
-        "shpca",
-        "gsk_",
-        "gsk-",
-        "xai",
-        "r8_",
-        "r8-",
-        "nvapi",
-        "pplx",
-        "tvly",
-        "lin_api",
-        "figd",
-        "ntn",
-        "rpa",
-        "whsec",
-        "sntry",
-        "phc",
-        "phx",
-        "glsa",
-        "atlasv1",
-        "atatt",
-        "sbp",
-        "sq0",
-        "api",
-        "tok",
-        "fc-",
-        "fc_",
-        "rnd",
-        "vercel",
-        "fly",
-        "dapi",
-        "hrku",
-        "ac",
-        "sk",
-        "xox",
-        "xapp-",
-        "akia",
-        "asia",
-        "aroa",
-        "aida",
-        "abia",
-        "acca",
-        "aiza",
-        "ya29.",
-        "sg.",
-        "age-",
-        "eyj",
-        "hooks.",
-        "discord",
-        "ssh-",
-        ":aa",
-    ]
+_HINTS = re.compile(r"\S+").findall(
+    """
+    pass pwd secret token key auth credential cookie session sig pin otp cvv
+    webhook dsn kennwort contrase senha wachtwoord lösenord hasło parola şifre
+    пароль токен 密码 密碼 口令 パスワード 비밀번호 bearer basic :// -u --user mysql mariadb
+    sk- sk_ pk- pk_ rk- rk_ glpat gldt hf_ hf- npm_ npm- pypi dop_v1 doo_v1
+    shpat shpss shpca gsk_ gsk- xai r8_ r8- nvapi pplx tvly lin_api figd ntn rpa
+    whsec sntry phc phx glsa atlasv1 atatt sbp sq0 api tok fc- fc_ rnd vercel
+    fly dapi hrku xox xapp- akia asia aroa aida abia acca aiza ya29. sg. age-
+    eyj hooks. discord ssh- :aa ghp gho ghs ghu ghr github_pat
+    """
 )
 _HARMLESS = re.compile(  # values that are code, types or placeholders, not secrets
     r"(?i)(?:str|string|int|bool|boolean|bytes|none|null|nil|true|false|undefined|optional|any|required|missing|invalid"
@@ -180,7 +83,7 @@ def redact(text: str) -> str:
     """`text` with everything that looks like a credential replaced by `[redacted]`."""
     text = _private_keys(text)
     folded = text.casefold()
-    hints = sorted(hint for hint in _HINTS if hint in folded)
+    hints = [hint for hint in _HINTS if hint in folded]
     if hints:
         text = "\n".join(_redact(line) if _hinted(line.casefold(), hints) else line for line in text.split("\n"))
     return _RUN.sub(lambda m: HIDDEN if random_looking(m.group()) else m.group(), text)

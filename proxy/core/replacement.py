@@ -15,7 +15,7 @@ from proxy.core.audit import audit
 from proxy.core.fit import Count, settle, weigh
 from proxy.core.ledger import names_of
 from proxy.core.outline import story_of
-from proxy.core.pins import parts, words_of, worth
+from proxy.core.pins import choose, parts, rated, words_of
 from proxy.core.summary import MARK, Form
 from proxy.core.transcript import Message, scrub
 
@@ -140,27 +140,24 @@ def _head(text: str, size: float) -> str:
 def condense(prose: str, budget: int, count: Count, *, known: str = "") -> str:
     """`prose` within `budget` tokens, sentence by sentence, in its order.
 
-    What stands in `known` already goes first, whether it fits or not makes no difference to that; then what says
-    least for its length. Neither the oldest nor the newest goes because of its place: of equals every other one goes.
+    What stands in `known` already goes in any case; then what says least for its length. Nothing goes because it is
+    old or new: of equals every other one does. What was superseded stays only with what superseded it.
     """
     if budget <= 0:
         return ""
     heard = _flat(known)
     lines = [(name, line) for name, body in s.split(prose) for line in body.split("\n") if line.strip()]
-    units: list[tuple[str, int, str]] = []
-    for i, (name, line) in enumerate(lines):
-        units += ((name, i, piece) for piece in (parts(line) if len(line) > LINE else [line]))
-    fresh = [u for u in units if not (key := _flat(u[2])) or key not in heard]
-    order = sorted(range(len(fresh)), key=lambda i: (-worth(fresh[i][2]) / (weigh(fresh[i][2]) + 6), _scattered(i), i))
+    places = [
+        (name, i, piece)
+        for i, (name, line) in enumerate(lines)
+        for piece in (parts(line) if len(line) > LINE else [line])
+        if not (key := _flat(piece)) or key not in heard
+    ]
+    units = rated([piece for _, _, piece in places])
+    order = sorted(range(len(units)), key=lambda i: (-units[i].value / units[i].cost, _scattered(i), i))
 
     def build(size: float) -> str:
-        kept = []
-        for i in order:
-            cost = weigh(fresh[i][2]) + 1
-            if cost <= size:
-                size -= cost
-                kept.append(i)
-        return _rejoined([fresh[i] for i in sorted(kept)])
+        return _rejoined([places[i] for i in sorted(choose(units, order, size))])
 
     return settle(build, budget, count)
 

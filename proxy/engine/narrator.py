@@ -17,9 +17,9 @@ from proxy.core import summary, transcript
 from proxy.core.fit import cut, fit
 from proxy.core.judge import judge, mend
 from proxy.core.outline import outline
+from proxy.engine.prudence import Prudence
 from proxy.errors import SummaryError
 from proxy.ports import Headers, Summariser, SummaryAnswer, SummaryCall
-from proxy.prudence import Prudence
 
 log = logging.getLogger("compaction_proxy")
 

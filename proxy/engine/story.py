@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from proxy.core.checkpoint import Checkpoint
 from proxy.core.envelope import Envelope
 from proxy.core.plan import View
+from proxy.engine.knowledge import Target
+from proxy.engine.reader import Reading
 from proxy.forward import Incoming
-from proxy.knowledge import Target
-from proxy.reader import Reading
 from proxy.routing import Route
 from proxy.settings import Mode
 

@@ -8,24 +8,24 @@ from __future__ import annotations
 import logging
 from dataclasses import replace
 
-from proxy.checkpoints import Checkpoints
-from proxy.compactor import Compactor, Job
 from proxy.core import envelope, rewrite
 from proxy.core.checkpoint import Checkpoint
 from proxy.core.coding import decode
 from proxy.core.plan import Compact, Forward, Pass, Plan
 from proxy.core.wire import first, response_headers, without
-from proxy.decider import Decider
+from proxy.engine.checkpoints import Checkpoints
+from proxy.engine.compactor import Compactor, Job
+from proxy.engine.decider import Decider
+from proxy.engine.knowledge import Knowledge, Target
+from proxy.engine.narrator import Endpoint
+from proxy.engine.prudence import Prudence
+from proxy.engine.story import Outcome, Sending, Story
+from proxy.engine.verdict import Observed, examine
 from proxy.errors import ProxyError
 from proxy.forward import Incoming, Relayed, call
-from proxy.knowledge import Knowledge, Target
-from proxy.narrator import Endpoint
 from proxy.ports import Answer, Clock, Headers, Upstream
-from proxy.prudence import Prudence
 from proxy.routing import Router, tenant
 from proxy.settings import Mode, Settings
-from proxy.story import Outcome, Sending, Story
-from proxy.verdict import Observed, examine
 
 log = logging.getLogger("compaction_proxy")
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
-from proxy.checkpoints import Checkpoints
 from proxy.core.budget import Budget, budget
 from proxy.core.overflow import Overflow
 from proxy.core.plan import Compact, Pass, Plan, View, plan
-from proxy.knowledge import Knowledge
-from proxy.reader import Reader
+from proxy.engine.checkpoints import Checkpoints
+from proxy.engine.knowledge import Knowledge
+from proxy.engine.reader import Reader
+from proxy.engine.story import Sending, Story
 from proxy.settings import Settings
-from proxy.story import Sending, Story
 
 SHRINK = 0.9
 """Each retry is at least so much smaller than what was refused."""

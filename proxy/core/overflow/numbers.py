@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 
-from proxy.core.overflow_words import CONTEXT, INPUT, OUTPUT, TOKENS
+from proxy.core.overflow.words import CONTEXT, INPUT, OUTPUT, TOKENS
 
 SMALLEST = 64  # tokens; below it a "maximum" counts blocks or retries (the smallest window in public reports is 256)
 LARGEST = 10**9  # tokens; no window is near it, ids and timestamps are above

@@ -1,7 +1,10 @@
 """Is this answer an overflow? A value from an answer's bytes: not one, or the stated window, prompt and output.
 
-Only what an error object says counts, in whatever it is wrapped (`overflow_claims`), by words that name no provider
-(`overflow_words`), with numbers told apart by their neighbours (`overflow_numbers`). Text of a completion, of a tool
+claims   error bodies taken apart, in whatever they are wrapped
+words    the vocabulary of "too long": words that name no provider
+numbers  which number is the window, which the prompt: told apart by their neighbours
+
+Only what an error object says counts. Text of a completion, of a tool
 result, or of an echoed request is never looked at, and a 429 is never an overflow.
 """
 
@@ -12,9 +15,9 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
-from proxy.core import overflow_words as words
-from proxy.core.overflow_claims import DEPTH, Claim, claims, read
-from proxy.core.overflow_numbers import Figures, figures
+from proxy.core.overflow import words
+from proxy.core.overflow.claims import DEPTH, Claim, claims, read
+from proxy.core.overflow.numbers import Figures, figures
 
 LOOKED_AT = 64 * 1024  # bytes of a body; error bodies beyond that are echoes of the request
 FULL = 0.99  # share of the window that counts as full: servers stop a few tokens short (pi-ai's figure)

@@ -13,7 +13,7 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
-from proxy.core.overflow_words import about_rates, label
+from proxy.core.overflow.words import about_rates, label
 
 DEPTH = 32  # nesting of objects and texts together; the deepest wrapping seen in public reports is five
 READINGS = 2  # times a text's length that is scanned for objects inside it: a failed attempt may not cost all the rest

@@ -1,0 +1,13 @@
+"""One request's story, told with core's decisions and the ports' help.
+
+engine       the story itself: open, decide, perform, send; the single place that fails open
+story        what is known of one request so far
+decider      brings together what the plan needs, and takes in what the upstream says
+reader       messages into facts, once for the same bytes
+checkpoints  known compactions: a cache in front of the store
+compactor    makes one checkpoint, within a bounded wait
+narrator     gets the prose of a summary out of a model
+prudence     when not to ask a summariser
+knowledge    what experience teaches about upstreams
+verdict      what the beginning of an answer says
+"""
