@@ -13,13 +13,17 @@ from proxy.routing import Route, Router
 
 @dataclass(frozen=True, slots=True)
 class Incoming:
-    """A client's request. `path` is the raw path after `/v1`; a `body` that is no bytes is read once, as it arrives."""
+    """A client's request. `path` is the raw path after `/v1`; a `body` that is no bytes is read once, as it arrives.
+
+    `upgrade` as in `ports.Call`: with it, `body` is what the client says once the protocol has been changed.
+    """
 
     method: str
     path: bytes
     query: bytes
     headers: Headers
     body: bytes | AsyncIterator[bytes] = b""
+    upgrade: str | None = None
 
     def __repr__(self) -> str:  # fit for logs: no header, no text
         size = f"{len(self.body)} bytes" if isinstance(self.body, bytes) else "streamed"
@@ -49,7 +53,7 @@ def call(route: Route, incoming: Incoming) -> Call:
         length = wire.first(incoming.headers, b"content-length")
         if length is not None:
             headers = (*headers, (b"content-length", length))
-    return Call(incoming.method, url, headers, incoming.body)
+    return Call(incoming.method, url, headers, incoming.body, upgrade=incoming.upgrade)
 
 
 class Relayed:

@@ -18,6 +18,10 @@ class Call:
 
     `body` is sent with a Content-Length when it is bytes. `read_timeout` (seconds) bounds the silence before the first
     byte of the answer and between two chunks; None: no bound.
+
+    `upgrade` asks to go on in another protocol (RFC 9110, 7.8), and the body is no body then: if the answer is a 101,
+    it is what this side says in that protocol, and the answer's chunks are what the upstream says, raw bytes both.
+    After any other answer it is not read. The connection ends as soon as one of the two has nothing more to say.
     """
 
     method: str
@@ -25,6 +29,7 @@ class Call:
     headers: Headers
     body: bytes | AsyncIterator[bytes] = b""
     read_timeout: float | None = None
+    upgrade: str | None = None
 
 
 class Answer(Protocol):

@@ -113,7 +113,7 @@ def _plain(secret: SecretStr | None) -> str | None:
 def _with_credentials(headers: Headers, key: str | None) -> Headers:
     if key == CLIENT:
         return headers
-    bare = tuple(field for field in headers if not wire.is_credential(field[0]))
+    bare = wire.without_credentials(headers)
     return bare if key is None else (*bare, (b"authorization", b"Bearer " + key.encode()))
 
 

@@ -3,6 +3,7 @@
 Named by `proxy/wiring.py` alone; everything else takes the Protocols of `proxy/ports.py`.
 
 upstream    Upstream over aiohttp
+switched    an upstream's connection after a 101: raw bytes both ways
 opaque      header bytes that aiohttp could not send
 summariser  Summariser: one call of a model, its dialects and failures
 encoding    tokens, by tiktoken with the shipped vocabulary

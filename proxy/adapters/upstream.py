@@ -5,6 +5,7 @@ from __future__ import annotations
 import ssl
 from collections.abc import AsyncIterator, Mapping
 from functools import lru_cache
+from http import HTTPStatus
 from typing import Any
 
 import aiohttp
@@ -14,6 +15,7 @@ from yarl import URL
 
 from proxy.adapters.opaque import opaque_request
 from proxy.adapters.proxies import Proxies
+from proxy.adapters.switched import Switched, switched
 from proxy.errors import BadRequest, ConfigError, Unreachable, UpstreamTimeout
 from proxy.ports import Call, Headers
 
@@ -40,12 +42,14 @@ class AiohttpUpstream:
         self._address = lru_cache(maxsize=64)(self._parse)  # a few addresses make up nearly all requests
         self._session: aiohttp.ClientSession | None = None
 
-    async def send(self, call: Call) -> AiohttpAnswer:
+    async def send(self, call: Call) -> AiohttpAnswer | Switched:
         session = self._session or self._open()
         url, proxy, proxy_headers = self._address(call.url)
         fields = _fields(call.headers)
         if proxy_headers and url.scheme == "http":  # no tunnel: the proxy reads the request itself
             fields.update(proxy_headers)
+        if call.upgrade is not None:
+            fields.update({"Connection": "Upgrade", "Upgrade": call.upgrade})
         timeout = self._timeout
         if call.read_timeout is not None:
             timeout = aiohttp.ClientTimeout(total=None, connect=self._connect_timeout, sock_read=call.read_timeout)
@@ -66,6 +70,8 @@ class AiohttpUpstream:
             raise Unreachable(_reason(error)) from None
         except ValueError:  # control bytes in a header field: aiohttp refuses to write them, before it connects
             raise BadRequest("a header field contains bytes that may not be forwarded") from None
+        if response.status == HTTPStatus.SWITCHING_PROTOCOLS and call.upgrade is not None:
+            return switched(response, call.upgrade, _once(call.body))
         return AiohttpAnswer(response)
 
     async def aclose(self) -> None:
@@ -161,12 +167,17 @@ def _fields(headers: Headers) -> CIMultiDict[str]:
 
 def _body(call: Call) -> Any:
     """aiohttp states a length of 0 for POST and its like only when there is no body object at all."""
+    if call.upgrade is not None:
+        return None  # it is said later, in the other protocol
     if isinstance(call.body, bytes):
         return call.body or None
     return _once(call.body)
 
 
-async def _once(body: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+async def _once(body: bytes | AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    if isinstance(body, bytes):
+        yield body
+        return
     async for chunk in body:
         if chunk:  # an empty chunk would end a chunked body
             yield chunk

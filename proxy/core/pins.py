@@ -13,6 +13,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import groupby
 
 from proxy.core.fit import Count, settle, weigh
 from proxy.core.transcript import Message, role, text
@@ -72,6 +73,7 @@ class Unit:
     turn: int
     order: int
     text: str
+    before: str = " "  # the blanks between it and the sentence before
     place: float = 1.0  # factor for where it stands in its message
     value: float = 0.0  # see `_rate`
     cost: float = 0.0
@@ -131,7 +133,11 @@ def _units(messages: Sequence[Message]) -> list[Unit]:
             continue
         words = text(message).strip()
         opening = not units
-        found = [Unit(turn, order, sentence) for order, sentence in enumerate(parts(_FENCE.sub("\n", words)))]
+        plain, end, found = _FENCE.sub("\n", words), 0, []
+        for order, sentence in enumerate(parts(plain)):
+            start = plain.index(sentence, end)
+            found.append(Unit(turn, order, sentence, before=plain[end:start] or " "))
+            end = start + len(sentence)
         for unit in found:
             edge = min(unit.order, len(found) - 1 - unit.order)
             unit.place = 1.3 if opening and unit.order < 4 else 1.0 if len(words) <= TYPED or edge < 3 else 0.5
@@ -288,18 +294,12 @@ def _with_later(units: Sequence[Unit], start: int, chosen: set[int]) -> set[int]
 
 def _render(chosen: set[int], units: Sequence[Unit], extent: Counter[int]) -> str:
     lines: list[str] = []
-    turn, order = -1, -1
-    for i in sorted(chosen):
-        unit = units[i]
-        if unit.turn != turn:
-            if turn >= 0 and order + 1 < extent[turn]:
-                lines[-1] += f" {GAP}"
-            turn, order = unit.turn, -1
-            lines.append(f"{turn}:")
-        if unit.order > order + 1:
-            lines[-1] += f" {GAP}"
-        lines[-1] += f" {unit.text}"
-        order = unit.order
-    if lines and order + 1 < extent[turn]:
-        lines[-1] += f" {GAP}"
+    by_turn = groupby(sorted(chosen), key=lambda i: units[i].turn)
+    for turn, members in by_turn:
+        line, order = f"{turn}:", -1
+        for unit in (units[i] for i in members):
+            whole = unit.order == order + 1
+            line += (unit.before if whole and order >= 0 else " " if whole else f" {GAP} ") + unit.text
+            order = unit.order
+        lines.append(line if order + 1 == extent[turn] else f"{line} {GAP}")
     return "\n".join(lines)

@@ -28,6 +28,11 @@ KEYS = frozenset((b"authorization", b"api-key", b"x-api-key", b"x-goog-api-key",
 CREDENTIALS = KEYS | {b"proxy-authorization", b"cookie", b"cookie2", b"openai-organization", b"openai-project"}
 # Gateways name theirs freely (helicone-auth, cf-aig-authorization, x-amz-security-token, x-portkey-api-key, ...).
 _CREDENTIAL_ENDINGS = (b"authorization", b"-auth", b"-api-key", b"-apikey", b"-token", b"-secret", b"-password")
+# A browser cannot set a field of a WebSocket's handshake but this one, so keys travel in it, as in OpenAI's
+# `openai-insecure-api-key.sk-...`, or as a word and a key after it.
+SUBPROTOCOLS = b"sec-websocket-protocol"
+_KEY_IN_SUBPROTOCOL = re.compile(rb"api-?key|token|secret|bearer|auth|password|^openai-(organization|project)\.", re.I)
+_KEY_FOLLOWS = re.compile(rb"(?:api-?key|token|bearer|authorization)", re.I)
 
 # A field that a server refuses to write: RFC 9110, 5.6.2 (token) and 5.5 (no control bytes but the tab).
 _BAD_NAME = re.compile(rb"[^!#$%&'*+.^_`|~0-9A-Za-z-]")
@@ -106,6 +111,29 @@ def is_credential(name: bytes) -> bool:
     """Whether a field of this name says who somebody is, and so must not reach an origin it was not meant for."""
     lower = name.lower()
     return lower in CREDENTIALS or lower.endswith(_CREDENTIAL_ENDINGS)
+
+
+def without_credentials(headers: Headers) -> Headers:
+    """`headers` less all that says who the client is, the keys among a WebSocket's subprotocols included."""
+    bare = tuple(field for field in headers if not is_credential(field[0]))
+    offered = [value for name, value in bare if name.lower() == SUBPROTOCOLS]
+    if not offered:
+        return bare
+    kept, follows = [], False
+    for subprotocol in b",".join(offered).split(b","):
+        name = subprotocol.strip(b" \t")
+        if not follows and not _KEY_IN_SUBPROTOCOL.search(name):
+            kept.append(name)
+        follows = _KEY_FOLLOWS.fullmatch(name) is not None
+    bare = without(bare, (SUBPROTOCOLS,))
+    return (*bare, (SUBPROTOCOLS, b", ".join(kept))) if kept else bare
+
+
+def switching_head(headers: Headers, upgrade: bytes) -> bytes:
+    """The head of a 101, after which client and upstream speak `upgrade`. `headers` are those for the client."""
+    fields = without(headers, (b"content-length",))  # RFC 9110, 8.6: not in a 1xx
+    fields += ((b"connection", b"upgrade"), (b"upgrade", upgrade))
+    return b"HTTP/1.1 101 Switching Protocols\r\n" + b"".join(b"%s: %s\r\n" % field for field in fields) + b"\r\n"
 
 
 def target(path: bytes, query: bytes = b"") -> bytes:

@@ -29,6 +29,9 @@ log = logging.getLogger("compaction_proxy")
 LEASE = 240.0
 """Seconds; renewed by nothing: longer than the silence that ends a call."""
 
+PROSE_SHARE = 0.75
+"""Of the replacement's tokens, what the prose is asked for: more than its own part, for pins and ledger may leave some."""
+
 PROSE_LEAST = 350
 """Tokens a summariser may write however small the room is now: what it told is kept, and rendered again in a larger
 one."""
@@ -140,7 +143,7 @@ class Compactor:
                 starts=starts,
                 previous=base.prose if base else None,
                 form=plan.form,
-                budget=max(plan.text, PROSE_LEAST),
+                budget=max(PROSE_LEAST, int(PROSE_SHARE * plan.text)),
             )
             try:
                 told, calls, endpoint = await self._narrator.tell(task, job.endpoints)

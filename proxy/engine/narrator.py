@@ -26,12 +26,13 @@ log = logging.getLogger("compaction_proxy")
 CALLS_MOST = 8
 """Calls of one compaction; what is older than they reach goes through the model-free rung (design, section 4)."""
 
-FIT = 0.9
-"""One call while the whole fits this share of the summariser's window less its output; the rest covers its template."""
+FIT = 0.94
+"""One call while the whole fits this share of the summariser's window less its output; the rest covers its template and
+what our count of it misses."""
 
-SQUEEZED = 4 / 6
-"""Characters a block may have for each token of room (a sixth of the room, at four characters a token), if that saves
-a second call: a cut in the middle of the longest results costs less than another summary of a summary."""
+SQUEEZES = (4 / 6, 4 / 12)
+"""Characters a block may have for each token of room (a sixth, then a twelfth of the room, at four characters a token)
+where that saves a second call: a cut in the middle of the longest results costs less than a summary of a summary."""
 
 SHRINK = 1.15
 """The least by which a refused call is made smaller."""
@@ -44,8 +45,8 @@ LEAST_ROOM = 64
 
 OUTPUT_SHARE = 0.25
 OUTPUT_SPARE = 1.3
-OUTPUT_LEAST = 512
-"""An answer may take 1.3 times the budget and at least 512 tokens, but no more than a quarter of the window."""
+OUTPUT_LEAST = 400
+"""An answer may take 1.3 times the budget and at least 400 tokens, but no more than a quarter of the window."""
 
 ASSUMED_WINDOW = 16_384
 """Tokens, where nothing is known of a summariser's window: most served models have at least that."""
@@ -141,10 +142,11 @@ class _Work:
         while True:
             room = self._room()
             ranges = transcript.chunk(blocks, rounds, room, self._count)
-            if len(ranges) > 1:
-                squeezed = [cut(block, int(room * SQUEEZED)) for block in blocks]
+            for share in SQUEEZES if len(ranges) > 1 else ():
+                squeezed = [cut(block, int(share * room)) for block in blocks]
                 if sum(map(self._count, squeezed)) + len(squeezed) <= room:
                     blocks, ranges = squeezed, [(0, len(squeezed))]
+                    break
             if len(ranges) > 1 and not task.previous:  # from the second chunk on there is a summary to be updated
                 room = max(LEAST_ROOM, room - min(task.budget, room // 2))
                 ranges = transcript.chunk(blocks, rounds, room, self._count)

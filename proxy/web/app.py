@@ -17,11 +17,11 @@ from proxy.web.chat import chat
 from proxy.web.inlet import Inlet, Receive, Scope, Send
 from proxy.web.passthrough import passthrough
 from proxy.web.relay import answer_json
-from proxy.web.server import UPGRADE, serve_options
+from proxy.web.server import serve_options
+from proxy.web.websocket import is_handshake, websocket
 
 CHAT = b"/v1/chat/completions"
 NO_SUCH_PATH = "no such path: the base URL of this proxy ends in /v1, as in http://host:port/v1"
-NO_WEBSOCKETS = "WebSockets do not pass this proxy: connect to the upstream itself"
 LOST_BODY = "the body of a request that asks for an upgrade could not be read: ask for HTTP/1.1 alone"
 FRAMING = (b"content-length", b"transfer-encoding")
 
@@ -59,17 +59,18 @@ class App:
         elif scope["type"] == "lifespan":
             await self._live(receive, send)
         else:
-            await send({"type": "websocket.close", "code": 1003})  # a handshake refused in ASGI's words: 403
+            await send({"type": "websocket.close", "code": 1003})  # of another server: ours leaves handshakes to us
 
     async def _http(self, scope: Scope, receive: Receive, send: Send) -> None:
         path: bytes = scope["raw_path"]
-        if refusal := _upgrade_refusal(scope):
-            body = wire.error_body(refusal, "invalid_request_error")
+        if _has_lost_body(scope):
+            body = wire.error_body(LOST_BODY, "invalid_request_error")
             await _say(receive, send, 501, body, (b"connection", b"close"))
         elif path == CHAT and scope["method"] == "POST":
             await chat(self._gateway, scope, receive, send, self._max_body, self._keepalive_after)
         elif path.startswith(b"/v1/") or path == b"/v1":
-            await passthrough(self._gateway, scope, receive, send)
+            handler = websocket if is_handshake(scope) else passthrough
+            await handler(self._gateway, scope, receive, send)
         elif path == b"/healthz":
             await _say(receive, send, 200, b'{"status":"ok"}')
         else:
@@ -83,14 +84,9 @@ class App:
         await send({"type": "lifespan.shutdown.complete"})
 
 
-def _upgrade_refusal(scope: Scope) -> str | None:
+def _has_lost_body(scope: Scope) -> bool:
     headers = scope["headers"]
-    upgrade = wire.first(headers, UPGRADE) or wire.first(headers, b"upgrade")
-    if upgrade is not None and upgrade.lower() == b"websocket":
-        return NO_WEBSOCKETS
-    if wire.first(headers, b"upgrade") is not None and any(wire.first(headers, name) for name in FRAMING):
-        return LOST_BODY
-    return None
+    return wire.first(headers, b"upgrade") is not None and any(wire.first(headers, name) for name in FRAMING)
 
 
 async def _say(receive: Receive, send: Send, status: int, body: bytes, *headers: tuple[bytes, bytes]) -> None:

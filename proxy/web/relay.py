@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import traceback
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 from http import HTTPStatus
 from typing import Protocol
 
@@ -13,7 +13,7 @@ from proxy.core import wire
 from proxy.core.coding import Decoder, Undecodable
 from proxy.errors import ProxyError, Unreachable, UpstreamError
 from proxy.ports import Answer, Headers
-from proxy.web.inlet import Inlet, Send
+from proxy.web.inlet import ClientGone, Inlet, Send
 
 log = logging.getLogger(__name__)
 
@@ -36,11 +36,22 @@ class Wait(Protocol):
         ...
 
 
-async def respond(inlet: Inlet, send: Send, method: str, work: Awaitable[Answer], wait: Wait | None = None) -> None:
+Converse = Callable[[Answer], Awaitable[None]]
+"""What is done with a 101: the rest of the connection, both ways."""
+
+
+async def respond(
+    inlet: Inlet,
+    send: Send,
+    method: str,
+    work: Awaitable[Answer],
+    wait: Wait | None = None,
+    converse: Converse | None = None,
+) -> None:
     """Perform `work` and give its answer to the client; one that leaves cancels whatever is going on, at any time."""
     watcher = inlet.watch()
     try:
-        await _respond(inlet, send, method, work, wait)
+        await _respond(inlet, send, method, work, wait, converse)
     except asyncio.CancelledError:
         task = asyncio.current_task()
         if not inlet.gone or task is None:
@@ -50,7 +61,9 @@ async def respond(inlet: Inlet, send: Send, method: str, work: Awaitable[Answer]
         watcher.cancel()
 
 
-async def _respond(inlet: Inlet, send: Send, method: str, work: Awaitable[Answer], wait: Wait | None) -> None:
+async def _respond(
+    inlet: Inlet, send: Send, method: str, work: Awaitable[Answer], wait: Wait | None, converse: Converse | None
+) -> None:
     answer: Answer | None = None
     failure: Exception | None = None
     try:
@@ -64,8 +77,13 @@ async def _respond(inlet: Inlet, send: Send, method: str, work: Awaitable[Answer
                 await _refuse(inlet, send, failure, promised)
         elif promised:
             await _continue(inlet, send, answer)
+        elif answer.status == HTTPStatus.SWITCHING_PROTOCOLS and converse is not None:
+            inlet.complete = True
+            await converse(answer)
         else:
             await _relay(inlet, send, method, answer)
+    except ClientGone:
+        pass  # between the upstream's agreement and the client's hearing of it
     except (Unreachable, Undecodable) as error:
         # The head is out: an answer that is left incomplete is all that can still be said. The server closes the
         # connection then, without the last chunk or the missing bytes.

@@ -144,7 +144,7 @@ def test_on_top_of_a_known_text_results_are_cleared_without_a_new_one() -> None:
     """A clearing needs no model, wherever it stands."""
     base = known(10, tokens=300)
     spec = " ".join(["U A"] * 5) + " U C T900 C T900 C T900 A U A U"
-    made = plan(view(spec, known=[base], head=600), W)
+    made = plan(view(spec, known=[base], head=200), W)
     assert isinstance(made, Compact)
     assert made.base is base and made.start == 10 and made.text == 0 and made.trims
 

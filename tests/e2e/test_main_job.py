@@ -31,21 +31,29 @@ def ok(report: Report) -> None:
     assert report.fact_kept
 
 
-@pytest.mark.parametrize("window", WINDOWS)
-@pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize("wording", ["openai", "vllm", "llamacpp"])
-def test_sixty_turns_without_a_failed_call(wording: Any, mode: str, window: str) -> None:
+WORDINGS = ("openai", "vllm", "llamacpp")
+CASES = [("plain", window, wording) for window in WINDOWS for wording in WORDINGS] + [
+    # Every other mode with every window; the wordings take turns, but llama.cpp never counts the requested output.
+    (mode, window, WORDINGS[(i + j) % (2 if mode == "output counts" else 3)])
+    for i, mode in enumerate(MODES)
+    for j, window in enumerate(WINDOWS)
+    if mode != "plain"
+]
+
+
+@pytest.mark.parametrize(("mode", "window", "wording"), CASES)
+def test_sixty_turns_without_a_failed_call(mode: str, window: str, wording: Any) -> None:
     """Tools, parallel calls, a huge result and streams, in every wording and mode, the window known or not."""
-    if wording == "llamacpp" and mode == "output counts":
-        pytest.skip("llama.cpp does not count the requested output")
     fake = FakeUpstream(4_000, wording=wording, **MODES[mode])
     tokens = (None, 256, 1_000) if mode == "output counts" else (None,)
     with stage(fake, **WINDOWS[window]) as s:
         report = s.play(max_tokens=tokens)
     ok(report)
-    assert report.summary_calls is not None and report.summary_calls <= 5
+    # 1.6 times the tokens against the same window are 1.6 times the compactions, and new messages weigh more.
+    calls, share = (9, 0.82) if mode == "tokens x1.6" else (5, 0.86)
+    assert report.summary_calls is not None and report.summary_calls <= calls
     assert report.waited is not None and report.waited <= report.summary_calls
-    assert report.prefix_share is not None and report.prefix_share >= 0.86
+    assert report.prefix_share is not None and report.prefix_share >= share
     if window == "right" and mode == "plain":
         assert report.overflows == 0
 

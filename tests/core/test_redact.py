@@ -1,0 +1,108 @@
+"""Credentials are taken out, and little else."""
+
+from __future__ import annotations
+
+import base64
+import random
+import string
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from proxy.core.redact import random_looking, redact
+
+SECRETS = {  # text with the secret between angle quotes
+    "aws": "export AWS_SECRET_ACCESS_KEY=«wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY»",
+    "aws id": "key id «AKIAIOSFODNN7EXAMPLE» of the bucket",
+    "openai": "use «sk-proj-Zb3dEfGh1jKlMn0pQrStUv» for now",
+    "github": "git clone with «ghp_16C7e42F292c6912E7710c838347Ae178B4a»",
+    "gitlab": "«glpat-x8sK2mNqRtYvWz3bCdEf»",
+    "slack": "bot «xoxb-123456789012-abcdefghijkl»",
+    "google": "«AIzaSyD-9tSrke72PouQMnMX-a7eZSW0jkFMBWY»",
+    "hugging face": "login «hf_AbCdEfGhIjKlMnOpQrStUvWxYz012345»",
+    "twilio": "sid «AC0123456789abcdef0123456789abcdef»",
+    "jwt": "cookie «eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0In0.dozjgNryP4J3jVmNHl0w5N_XgL0n3I9PlFUP0THsR8U»",
+    "bearer": "curl -H 'Authorization: Bearer «a1b2.c3d4.e5f6»'",
+    "basic": "Authorization: Basic «dXNlcjpwYXNz»",
+    "url": "postgres://«bob:s3cr3t»@db.local:5432/app",
+    "url without user": "redis://«:hunter2»@cache:6379/0",
+    "parameter": "GET https://h.io/cb?state=1&access_token=«zzz111»&x=1",
+    "connection string": "Server=db;User Id=sa;Password=«Pa55w0rd!»;Encrypt=yes",
+    "account key": "AccountName=x;AccountKey=«abcd1234+/efgh==»",
+    "json": '{"user": "bob", "password": "«correct-horse»"}',
+    "escaped json": '{\\"api_key\\": \\"«esc4ped»\\"}',
+    "yaml": "client_secret: «Q~8Zabcdefghijk»",
+    "env": "DB_PASSWORD=«hunter33»",
+    "flag": "deploy --token «letmein99» --force",
+    "curl": "curl -u «bob:pw123» https://x.y",
+    "mysql": "mysql -u root -p«TopS3cret» shop",
+    "python": "requests.get(url, auth=('bob', '«pw5566»'))",
+    "header": "x-api-key: «0123456789abcdef0123456789abcdef»",
+    "english": "my password is «hunter2», please log in",
+    "english, later": "the password for staging became «hunter2x»",
+    "german": "das Passwort lautet «geheim77»",
+    "spanish": "contraseña: «secreto8»",
+    "chinese": "密码是 «qwerty12»",
+    "russian": "пароль: «йцукен12»",
+    "pem": "«-----BEGIN RSA PRIVATE KEY-----\nMIIEow\n-----END RSA PRIVATE KEY-----» and on",
+    "pem without end": "before «-----BEGIN PRIVATE KEY-----\nMIIEow\nmore»",
+    "telegram": "bot 1234567890:«AAHdqTcvCH1vGWJxfSeofSAs0K5PALDsaw1»",
+}
+
+HARMLESS = [
+    "max_tokens: 4096",
+    "tokens = count(text)",
+    "def token(self) -> str:",
+    "password: str = None",
+    "if token is None:",
+    "token = os.environ['X']",
+    "author: bob",
+    "src/Components/AuthTokenProvider.tsx",
+    "packages/coding-agent/src/tui/user-message-selector.ts",
+    "commit 3b18e512dba79e4c8300dd08aeb37f8e728b8dad",
+    "id 1e4fa2b0-1111-2222-3333-444455556666",
+    "https://example.org/a/b?page=2#top",
+    "The keyboard and the monkey are donkeys.",
+    "",
+]
+
+
+@pytest.mark.parametrize("case", SECRETS, ids=str)
+def test_a_secret_is_gone_and_what_stands_round_it_stays(case: str) -> None:
+    """The secret itself does not survive; the words before it do."""
+    before, rest = SECRETS[case].split("«")
+    secret, _ = rest.split("»")
+    clean = redact(before + rest.replace("»", ""))
+    assert secret not in clean
+    assert "[redacted]" in clean
+    assert clean.startswith(before.split(" ")[0].split("=")[0])
+
+
+@pytest.mark.parametrize("text", HARMLESS)
+def test_what_is_no_secret_stays(text: str) -> None:
+    """Code and prose about tokens, paths, hashes and ids are left alone."""
+    assert redact(text) == text
+
+
+@given(st.integers(0, 10_000), st.integers(32, 80))
+def test_random_keys_are_recognised_without_any_name(seed: int, length: int) -> None:
+    """Base62 of key length is taken for a secret (a few in a hundred may pass), hexadecimal is not."""
+    chance = random.Random(seed)
+    alphabet = string.ascii_letters + string.digits
+    found = sum(random_looking("".join(chance.choices(alphabet, k=length))) for _ in range(20))
+    assert found >= 17
+    assert not random_looking("".join(chance.choices("0123456789abcdef", k=length)))
+
+
+@given(st.text(max_size=300))
+def test_any_text_can_be_redacted_twice(text: str) -> None:
+    """Nothing raises, and redacting again finds no secret in what redacting left."""
+    once = redact(text)
+    assert redact(once).count("[redacted]") >= once.count("[redacted]")
+
+
+def test_a_key_in_a_long_line_is_found() -> None:
+    """Position and length of the line do not matter."""
+    key = "ghp_" + base64.b16encode(b"0123456789abcdefgh").decode()
+    assert key not in redact("x, " * 50_000 + key + ", y" * 50_000)

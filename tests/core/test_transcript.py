@@ -1,0 +1,139 @@
+"""Reading messages of any shape, and writing them out."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from proxy.core import transcript
+from proxy.core.transcript import callers, calls, chunk, leaves, render, shorten, source, text
+from tests.core.wild import called, size, wild
+
+IMAGE = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}}
+
+
+@pytest.mark.parametrize(
+    ("message", "words"),
+    [
+        ({"content": "plain"}, "plain"),
+        ({"content": None}, ""),
+        ({}, ""),
+        ({"content": [{"type": "text", "text": "a"}, {"type": "input_text", "text": "b"}]}, "a\nb"),
+        ({"content": [{"type": "text", "text": "see"}, IMAGE]}, "see\n[image]"),
+        ({"content": [{"type": "input_audio", "input_audio": {"data": "AAAA"}}]}, "[audio]"),
+        ({"content": [{"type": "file", "file": {"filename": "a.pdf", "file_data": "AAAA"}}]}, "[file a.pdf]"),
+        ({"content": [{"type": "thinking", "thinking": "hidden"}, {"type": "text", "text": "said"}]}, "said"),
+        ({"content": [{"type": "tool_result", "content": [{"type": "text", "text": "deep"}]}]}, "deep"),
+        ({"content": [{"type": "brand_new", "payload": 1}]}, "[brand_new]"),
+        ({"content": None, "refusal": "I will not"}, "I will not"),
+        ({"content": "a", "reasoning_content": "hidden"}, "a"),
+        ({"content": 7}, "7"),
+        ({"content": "a\ud800b"}, "a\ufffdb"),
+    ],
+)
+def test_text_of_a_message(message: dict[str, Any], words: str) -> None:
+    """Text is read from every shape, media become placeholders, thinking is left out."""
+    assert text(message) == words
+
+
+def test_calls_of_every_kind_are_read() -> None:
+    """Function calls, custom calls and the legacy field are one list."""
+    message = {
+        "tool_calls": [
+            {"id": "a", "type": "function", "function": {"name": "f", "arguments": "{}"}},
+            {"id": "b", "type": "custom", "custom": {"name": "g", "input": "raw"}},
+            "nonsense",
+            {"id": 3, "function": {"name": None, "arguments": {"x": 1}}},
+        ],
+        "function_call": {"name": "h", "arguments": ""},
+    }
+    assert [(c.id, c.name, c.arguments) for c in calls(message)] == [
+        ("a", "f", "{}"),
+        ("b", "g", "raw"),
+        ("", "tool", '{"x":1}'),
+        ("", "h", ""),
+    ]
+
+
+def test_arguments_are_taken_apart() -> None:
+    """Nested arguments give their leaves with the key each stands under; unreadable ones are a leaf themselves."""
+    assert leaves('{"a": {"b": ["x", 2]}, "c": "y", "d": null}') == [("b", "x"), ("b", "2"), ("c", "y")]
+    assert leaves("not json") == [("", "not json")]
+    assert leaves("") == []
+
+
+def test_results_are_paired_by_position_within_their_round() -> None:
+    """An id that recurs from round to round names the call of its own round."""
+    messages = [*called("read", path="a"), *called("write", path="b")]
+    assert [call.name if call else None for call in callers(messages)] == [None, "read", None, "write"]
+
+
+def test_a_result_without_a_known_id_answers_the_first_open_call() -> None:
+    """Servers that change ids do not lose the names of their tools."""
+    first, second = called("read", path="a")
+    assert callers([first, {**second, "tool_call_id": "other"}])[1] == calls(first)[0]
+    assert callers([{"role": "tool", "name": "lost", "content": "x"}])[0] is not None
+
+
+def test_a_block_has_label_text_and_calls() -> None:
+    """Numbers go on from `start`, calls show their arguments, results the tool they came from."""
+    one, two, three = render([{"role": "user", "content": "hi"}, *called("read", "data", path="a.py")], 5)
+    assert one == "[5 user]\nhi"
+    assert two == "[6 assistant]\n-> read(path=a.py)"
+    assert three == "[7 tool read]\ndata"
+
+
+@pytest.mark.parametrize("last", ["all went well", "Error: disk full"])
+def test_a_long_result_keeps_its_head_and_an_error_at_its_end(last: str) -> None:
+    """2,000 characters of a result stay; half of them from the tail when it tells of an error."""
+    result = "first line\n" + "x" * 9_000 + "y" * 600 + "\n" + last
+    short = shorten(result, 2_000)
+    assert len(short) <= 2_000
+    assert short.startswith("first line") and short.endswith(last)
+    assert (short.count("y") == 600) == last.startswith("Error")
+
+
+def test_any_message_is_capped_and_base64_is_none_of_it() -> None:
+    """No block is longer than the cap and its label; base64 in running text becomes a placeholder."""
+    blocks = render(
+        [{"role": "user", "content": "a b " * 90_000}, {"role": "user", "content": "see " + "QUJD" * 9_000}]
+    )
+    assert all(len(block) <= transcript.MESSAGE_CAP + 100 for block in blocks)
+    assert blocks[1] == "[1 user]\nsee [data, 36000 characters]"
+
+
+@given(wild())
+def test_no_message_is_too_odd(messages: list[dict[str, Any]]) -> None:
+    """One encodable block per message whatever it is, the same every time."""
+    blocks = render(messages)
+    assert len(blocks) == len(messages) == len(callers(messages))
+    "".join(blocks).encode("utf-8")
+    source(messages).encode("utf-8")
+    assert blocks == render(messages)
+
+
+@given(st.lists(st.tuples(st.integers(1, 4), st.integers(0, 60)), max_size=12), st.integers(5, 80))
+def test_chunks_tile_the_blocks(shape: list[tuple[int, int]], budget: int) -> None:
+    """Ranges are in order, without gap or overlap, within the budget, and split no round that would fit."""
+    blocks: list[str] = []
+    rounds = []
+    for length, letters in shape:
+        rounds.append((len(blocks), len(blocks) + length))
+        blocks += ["a" * letters] * length
+    ranges = chunk(blocks, rounds, budget, size)
+    assert [i for first, last in ranges for i in range(first, last)] == list(range(len(blocks)))
+    sizes = [sum(size(block) + 1 for block in blocks[first:last]) for first, last in ranges]
+    assert all(total <= budget or last - first == 1 for total, (first, last) in zip(sizes, ranges, strict=True))
+    edges = {first for first, _ in ranges}
+    for first, last in rounds:
+        if sum(size(block) + 1 for block in blocks[first:last]) <= budget:
+            assert not edges & set(range(first + 1, last))
+
+
+def test_source_holds_everything_uncut() -> None:
+    """What a summary is checked against includes arguments and the middle of long results."""
+    whole = source(called("bash", "x" * 5_000 + "needle" + "y" * 5_000, command="ls -l"))
+    assert "needle" in whole and "command: ls -l" in whole and "bash" in whole
