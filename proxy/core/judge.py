@@ -8,7 +8,7 @@ import re
 from proxy.core.sections import split
 
 SHORT = 600  # characters; a refusal or an error message is short, a summary that begins with "I cannot" is not
-FINISHED = 300  # characters that a cut-off answer must keep to be worth mending
+FINISHED = 200  # characters that a cut-off answer must keep to be worth mending
 PROBE = 48  # characters: long enough not to recur by chance, short enough to lie inside any long copy
 SHINGLE = 40  # characters of a passage that is compared with those before it
 LOOPED = 0.55  # share of an answer's last third that it has said before
@@ -57,8 +57,8 @@ def judge(text: str, *, finish_reason: str | None, source: str, previous: str | 
         return "tool_syntax"
     if finish_reason == "content_filter" or (len(text) <= SHORT and _REFUSAL.match(text)):
         return "refusal"
-    if (label := _LABEL.match(text)) and text[: label.end() + PROBE].split("\n")[0] not in source:
-        return "continuation"
+    if (label := _LABEL.match(text)) and _flat(text[: label.end() + PROBE]) not in _flat(f"{source}\n{previous}"):
+        return "continuation"  # not an extract that begins with a label of the transcript
     if loops(text):
         return "loop"
     if echoes(text, source, previous):
@@ -82,9 +82,13 @@ def mend(text: str, reason: str) -> str | None:
     return kept if len(kept) >= FINISHED else None
 
 
+def _flat(text: str) -> str:
+    return " ".join(text.split())
+
+
 def loops(text: str) -> bool:
     """Whether the last third of a text says again, passage for passage, what stands before it."""
-    flat = " ".join(text.split())
+    flat = _flat(text)
     if len(flat) < 8 * SHINGLE:
         return False
     start = len(flat) * 2 // 3
@@ -120,10 +124,10 @@ def echoes(text: str, source: str, previous: str | None) -> bool:
     Such a run covers the middle of the text and a good stretch to one side of it: it is enough to look up the
     passages before and after the middle. What the previous summary says already may be said again.
     """
-    flat = " ".join(text.split())
+    flat = _flat(text)
     if len(flat) < TINY:
         return False
-    where, known = " ".join(source.split()), " ".join((previous or "").split())
+    where, known = _flat(source), _flat(previous or "")
     middle = len(flat) // 2
     for start in (middle - PROBE, middle):
         probe = flat[start : start + PROBE]

@@ -47,8 +47,9 @@ _END = re.compile(
     r"|(?<![,;])\n(?=[ \t]{0,40}(?:[^\sa-zà-ÿа-я]|$))|(?<=[.!?:;])\n|\n(?=[ \t]*\n)"
 )
 _ABBREVIATED = re.compile(
-    r"(?<![^\s(])(?:\d{1,2}|[A-Z][a-z]{0,2}|[a-z]|[a-z]\.[a-zA-Z]|vs|etc|cf|esp|resp|bzw|usw|ggf|evtl|inkl|zzgl|ca|ph|approx"
-    r"|incl|excl|max|min|no|nr|vol|pp|tel|env|usu|dept|est|Prof|Inc|Ltd|Hrn?|Sra?|Mme|Nos?|fig)\.$"
+    r"(?<![^\s(])(?:\d{1,2}|[A-Z]|[a-z]\.[a-zA-Z]|Mrs?|Ms|Mx|Dr|St|Jr|Hrn?|Fr|Sra?|Mme|Mlle|Prof|Inc|Ltd|Co|Nos?|Nr|Art|Abs|Str"
+    r"|Jan|Feb|Mar|Apr|Jun|Jul|Aug|Sept?|Oct|Nov|Dec|vs|etc|cf|esp|resp|bzw|usw|ggf|evtl|inkl|zzgl|ca|approx|incl|excl|max|min"
+    r"|no|nr|vol|pp?|tel|env|usu|dept|est|fig)\.$"
 )
 _WORD = re.compile(r"[^\W_]+(?:['’-][^\W_]+)*")
 _CJK = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 
 def _words(text: str) -> frozenset[str]:
-    return frozenset(text.split())
+    return frozenset(text.casefold().split())
 
 
 def _parts(text: str, separator: str | None = None) -> tuple[str, ...]:
-    return tuple(" ".join(part.split()) for part in text.split(separator))
+    return tuple(" ".join(part.split()) for part in text.casefold().split(separator))
 
 
 RULE = _words(  # obligation, prohibition, exclusion, generality
@@ -45,7 +45,7 @@ LEANING = _words(  # negation, wishes, limits: half a hint
     not no nothing can't cant won't wont doesn't isn't aren't any all just want wants like likes love hate hates
     dislike need favour favor instead before after important note please most least maximum minimum max min
     within per nicht nichts alle alles bitte statt bevor will möchte brauche pas rien tous veux voudrais besoin
-    avant sin todos todas quiero necesito antes não quero preciso non tutti voglio niet wil nie wszystkie chcę
+    avant sin todos todas quiero necesito antes não quero preciso non tutti voglio niet wil wszystkie chcę
     не ни все хочу değil tüm inte alla không semua لا كل नहीं सभी
     """
 )

@@ -10,4 +10,5 @@ narrator     gets the prose of a summary out of a model
 prudence     when not to ask a summariser
 knowledge    what experience teaches about upstreams
 verdict      what the beginning of an answer says
+faults       how an unexpected failure is told to the log
 """

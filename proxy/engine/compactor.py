@@ -19,6 +19,7 @@ from proxy.core.outline import outline
 from proxy.core.plan import Compact, View
 from proxy.core.turns import rounds
 from proxy.engine.checkpoints import Checkpoints
+from proxy.engine.faults import place
 from proxy.engine.narrator import Endpoint, Narrator, Task
 from proxy.engine.prudence import Prudence
 from proxy.errors import StoreError, SummaryError
@@ -123,7 +124,7 @@ class Compactor:
             finally:
                 await self._release(name)
         except Exception as error:
-            log.exception("a compaction failed: %s", type(error).__name__)
+            log.error("a compaction failed: %s", place(error))
             return None
 
     async def _summarise(self, job: Job) -> Checkpoint | None:

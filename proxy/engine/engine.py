@@ -16,6 +16,7 @@ from proxy.core.wire import first, response_headers, without
 from proxy.engine.checkpoints import Checkpoints
 from proxy.engine.compactor import Compactor, Job
 from proxy.engine.decider import Decider
+from proxy.engine.faults import place
 from proxy.engine.knowledge import Knowledge, Target
 from proxy.engine.narrator import Endpoint
 from proxy.engine.prudence import Prudence
@@ -191,7 +192,7 @@ class Engine:
         except ProxyError as error:
             log.warning("not compacted: %s", type(error).__name__)
         except Exception as error:
-            log.exception("not compacted: %s", type(error).__name__)
+            log.error("not compacted: %s", place(error))
         return Sending(self._original(story), ("forward", "failed"))
 
     async def _perform(self, story: Story, decision: Plan) -> Sending:
@@ -258,7 +259,7 @@ class Engine:
                     model=model,
                     window=self._knowledge.window(target, story.tenant, known),
                     max_tokens=own.max_tokens,
-                    scale=self._knowledge.scale(target, ()),
+                    scale=self._knowledge.factor(target),
                     silence=own.silence,
                     total=own.total,
                 )

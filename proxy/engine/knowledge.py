@@ -96,6 +96,10 @@ class Knowledge:
                 return found
         return self._factors.get(name, 1.0)
 
+    def factor(self, target: Target) -> float | None:
+        """Its tokens for one of ours, in general; None if nothing is known."""
+        return self._factors.get(str(target))
+
     def counts_output(self, target: Target) -> bool:
         return str(target) in self._counts_output
 

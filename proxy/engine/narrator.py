@@ -37,6 +37,9 @@ where that saves a second call: a cut in the middle of the longest results costs
 SHRINK = 1.15
 """The least by which a refused call is made smaller."""
 
+UNKNOWN_SCALE = 1.3
+"""Tokens for one of ours at a summariser that has not answered yet (Letta's margin on an estimate)."""
+
 MOST_SCALE = 4.0
 """A usage that states more than so many tokens for one of ours is not believed."""
 
@@ -57,14 +60,14 @@ WORDS_PER_TOKEN = 0.7
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """A summariser that may be asked, and how. `scale`: its tokens for one of ours."""
+    """A summariser that may be asked, and how. `scale`: its tokens for one of ours, None if unknown."""
 
     url: str
     headers: Headers
     model: str
     window: int | None
     max_tokens: int | None
-    scale: float
+    scale: float | None
     silence: float
     total: float
 
@@ -99,7 +102,7 @@ class Narrator:
         for endpoint in endpoints:
             if not self._prudence.may_call(endpoint.name):
                 continue
-            scale = self._scales.get(endpoint.name, endpoint.scale)
+            scale = self._scales.get(endpoint.name) or endpoint.scale
             work = _Work(self._summariser, self._prudence, self._count, task, endpoint, scale)
             try:
                 told = await work.run()
@@ -109,7 +112,8 @@ class Narrator:
                 log.warning("the summarizer %s failed: %s", endpoint.model, reason)
                 continue
             finally:
-                self._scales[endpoint.name] = work.scale
+                if work.scale is not None:
+                    self._scales[endpoint.name] = work.scale  # corrected by what its answers said
             self._prudence.worked(endpoint.name)
             return told, work.calls, endpoint
         raise SummaryError(reason)
@@ -125,14 +129,14 @@ class _Work:
         count: Callable[[str], int],
         task: Task,
         endpoint: Endpoint,
-        scale: float,
+        scale: float | None,
     ) -> None:
         self._summariser = summariser
         self._prudence = prudence
         self._count = count
         self._task = task
         self._endpoint = endpoint
-        self.scale = max(1.0, scale)
+        self.scale = scale
         self.calls = 0
 
     async def run(self) -> str:
@@ -140,15 +144,17 @@ class _Work:
         blocks = transcript.render(task.messages, task.first)
         rounds = list(zip(task.starts, [*task.starts[1:], len(blocks)], strict=True))
         while True:
-            room = self._room()
+            room = self._room(self.scale or 1.0)
             ranges = transcript.chunk(blocks, rounds, room, self._count)
             for share in SQUEEZES if len(ranges) > 1 else ():
                 squeezed = [cut(block, int(share * room)) for block in blocks]
                 if sum(map(self._count, squeezed)) + len(squeezed) <= room:
                     blocks, ranges = squeezed, [(0, len(squeezed))]
                     break
-            if len(ranges) > 1 and not task.previous:  # from the second chunk on there is a summary to be updated
-                room = max(LEAST_ROOM, room - min(task.budget, room // 2))
+            if len(ranges) > 1:
+                room = self._room(self.scale or UNKNOWN_SCALE)
+                if not task.previous:  # from the second chunk on there is a summary to be updated
+                    room = max(LEAST_ROOM, room - min(task.budget, room // 2))
                 ranges = transcript.chunk(blocks, rounds, room, self._count)
             try:
                 return await self._fold(blocks, ranges, room)
@@ -156,18 +162,18 @@ class _Work:
                 if error.reason != "overflow" or self.calls >= CALLS_MOST:
                     raise
                 # The same bytes would be refused again: its tokeniser makes more than we thought.
-                self.scale *= max(SHRINK, error.excess / FIT) if error.excess else 2.0
+                self.scale = (self.scale or 1.0) * (max(SHRINK, error.excess / FIT) if error.excess else 2.0)
 
     def _output(self) -> int:
         """Tokens for the answer: more than the budget, for models that think first, within the summariser's window."""
         wanted = self._endpoint.max_tokens or max(OUTPUT_LEAST, int(OUTPUT_SPARE * self._task.budget))
         return min(wanted, int((self._endpoint.window or ASSUMED_WINDOW) * OUTPUT_SHARE))
 
-    def _room(self) -> int:
+    def _room(self, scale: float) -> int:
         """Our tokens of transcript in one call."""
         window = self._endpoint.window or ASSUMED_WINDOW
         frame = self._count("\n".join(self._prompt("", self._task.previous, None)))
-        return max(LEAST_ROOM, int(FIT * (window - self._output()) / self.scale) - frame)
+        return max(LEAST_ROOM, int(FIT * (window - self._output()) / max(1.0, scale)) - frame)
 
     def _prompt(self, text: str, previous: str | None, correction: str | None) -> tuple[str, str]:
         return summary.prompt(

@@ -7,6 +7,7 @@ says something is held back. What was read is replayed: the client gets every by
 from __future__ import annotations
 
 import asyncio
+import logging
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass
@@ -16,7 +17,10 @@ from proxy.core.coding import Decoder, Undecodable
 from proxy.core.overflow import Overflow
 from proxy.core.sse import Events
 from proxy.core.wire import first
+from proxy.engine.faults import place
 from proxy.ports import Answer, Headers
+
+log = logging.getLogger("compaction_proxy")
 
 HELD_MOST = 256 * 1024
 """Bytes held back at most: no error body and no run of comments before a first event is longer."""
@@ -30,7 +34,7 @@ INLINE_BYTES = 4 * 1024
 TAIL = 16 * 1024
 """Bytes at an answer's end in which its `usage` is looked for."""
 
-_USAGE = re.compile(rb'(?<!\\)"prompt_tokens"\s*:\s*(\d{1,9})')
+_USAGE = re.compile(rb'(?<!\\)"prompt_tokens"\s*:\s*(\d{1,9})(?!\d)')
 """In a completion's text the quotes are escaped, so this matches a true key only."""
 
 
@@ -95,7 +99,10 @@ class Observed:
         if report is not None:
             found = _USAGE.findall(tail)
             if found:
-                await report(int(found[-1]))
+                try:
+                    await report(int(found[-1]))
+                except Exception as error:  # the client has its answer: what we make of it must not break it off
+                    log.error("a usage was not taken in: %s", place(error))
 
     async def aclose(self) -> None:
         await self._answer.aclose()

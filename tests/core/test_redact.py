@@ -44,7 +44,7 @@ SECRETS = {  # text with the secret between angle quotes
     "german": "das Passwort lautet «geheim77»",
     "spanish": "contraseña: «secreto8»",
     "chinese": "密码是 «qwerty12»",
-    "russian": "пароль: «йцукен12»",
+    "russian": "пароль: «йцукен12»",  # noqa: RUF001
     "pem": "«-----BEGIN RSA PRIVATE KEY-----\nMIIEow\n-----END RSA PRIVATE KEY-----» and on",
     "pem without end": "before «-----BEGIN PRIVATE KEY-----\nMIIEow\nmore»",
     "telegram": "bot 1234567890:«AAHdqTcvCH1vGWJxfSeofSAs0K5PALDsaw1»",

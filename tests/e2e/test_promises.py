@@ -323,7 +323,7 @@ def test_a_failing_summariser_costs_no_call(manner: str) -> None:
 
 def test_a_slow_summariser_serves_the_next_turn() -> None:
     """The wait is bounded, not the work: one call in all."""
-    fake = FakeUpstream(summarizer_delay=3.0, summarizer="perfect")
+    fake = FakeUpstream(summarizer_delay=3.0)
     with stage(fake, **WINDOW, summarizer={"wait": 1.0}) as s:
         first = post(s.url, chat(talk(LONG)))
         assert first.status == 200 and 0.9 < first.seconds < 2.5

@@ -81,19 +81,6 @@ def test_all_below_v1_reaches_the_upstream(path: str, target: bytes) -> None:
     ]
 
 
-def test_a_websocket_is_refused_cleanly() -> None:
-    """An upgrade gets 501 and an error in OpenAI's shape, before and after which the connection is plain HTTP."""
-    request = (
-        b"GET /v1/realtime?model=x HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"
-        b"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
-    )
-    with run_raw() as upstream, proxy_before(upstream.url) as url:
-        answer = exchange(url, request + b"")
-    assert answer.startswith(b"HTTP/1.1 501 ")
-    assert b'"error"' in answer
-    assert upstream.requests == []
-
-
 def test_the_lifespan_surrounds_the_requests() -> None:
     """The hook is entered before the first request and left after the last; a failing one stops the server."""
     events = []

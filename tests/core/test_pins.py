@@ -1,0 +1,179 @@
+"""The user's own words: which are carried, and in which company."""
+
+# ruff: noqa: RUF001  (punctuation of many scripts)
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from proxy.core.pins import parts, pins, words_of
+from proxy.core.transcript import text
+from tests.core.wild import called, size, user, wild
+
+CHATTER = [
+    "ok, go on",
+    "can you show me the file again?",
+    "hm, that still fails",
+    "thanks, looks good",
+    "what does that function do?",
+    "run the tests once more",
+    "why is it so slow?",
+    "let me look at this for a moment",
+    "that did not work, the page is empty",
+    "great, next one",
+]
+
+LASTING = [  # rules, preferences and facts; none is labelled as one
+    "Whatever happens, the ledger table is not to be migrated.",
+    "Nobody outside of Utrecht may see those figures.",
+    "All amounts are in Swiss francs.",
+    "I can't read red text on green.",
+    "Releases go out on Tuesdays, never later in the week.",
+    "Our courier is called Meridian Freight.",
+    "Die Schnittstelle darf sich nicht ändern.",
+    "N'ajoute aucune bibliothèque sans me demander.",
+    "La oficina de Sevilla cierra a las 15:30.",
+    "发票必须用人民币。",
+    "Логи хранить не дольше недели.",
+    "変数名は英語でお願いします。",
+]
+
+
+def chat(n: int, seed: int = 1) -> list[dict[str, Any]]:
+    chance = random.Random(seed)
+    said = []
+    for i in range(n):
+        said += user(chance.choice(CHATTER) + f" ({i})")
+        said.append(
+            {"role": "assistant", "content": f"Here is what I found in step {i}, and what I would do about it."}
+        )
+    return said
+
+
+def test_all_of_it_verbatim_where_it_fits() -> None:
+    """Short conversations are carried word for word, in order, numbered by message."""
+    messages = [
+        *user("Hello there, Anna."),
+        {"role": "assistant", "content": "Hi"},
+        *user("Keep it short.\nAnd  polite."),
+    ]
+    assert pins(messages, 500, size) == "0: Hello there, Anna.\n2: Keep it short.\nAnd  polite."
+
+
+def test_only_the_user_is_quoted() -> None:
+    """Nothing of assistants, tools or the system gets in."""
+    others = [{"role": r, "content": "never do that"} for r in ("assistant", "system", "developer", "function")]
+    assert pins([*others, *called("read", "always do this", path="x")], 500, size) == ""
+
+
+@pytest.mark.parametrize("sentence", LASTING)
+def test_what_holds_on_stays_when_room_is_short(sentence: str) -> None:
+    """Rules, preferences and facts of any wording and language outlive questions and errands."""
+    messages = chat(120)
+    messages[40]["content"] += "\n" + sentence
+    kept = pins(messages, 200, size)
+    assert sentence in kept
+    assert size(kept) <= 200
+
+
+@pytest.mark.parametrize("sentence", LASTING)
+def test_a_paste_does_not_hide_what_was_said_before_it(sentence: str) -> None:
+    """Logs, listings and code in a user message weigh nothing against a sentence of the user's."""
+    paste = "\n".join(f"2024-05-01T10:{i % 60:02}:00 INFO worker[{i}] request served in {i} ms" for i in range(300))
+    messages = [*chat(10), *user(f"{sentence}\n\n{paste}"), *chat(10, 2)]
+    assert sentence in pins(messages, 150, size)
+    fenced = [*chat(10), *user(f"```\n{paste}\n```\n{sentence}"), *chat(10, 2)]
+    assert sentence in pins(fenced, 150, size)
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("The demo is on 12 March.", "The demo was moved to 3 April."),
+        ("Name the service heron.", "On reflection, name the service egret."),
+        ("The pool holds 40 connections.", "Make that pool 64 connections."),
+        ("Der Termin ist am 3. Oktober.", "Der Termin ist nun am 17. Oktober."),
+        ("端口是 8080。", "端口改为 9090。"),
+    ],
+)
+@pytest.mark.parametrize("budget", [16, 24, 40, 80, 160])
+def test_what_was_superseded_never_stands_alone(old: str, new: str, budget: int) -> None:
+    """Whatever the budget, an old value is there only together with the one that took its place, after it."""
+    messages = chat(60)
+    messages[10]["content"] += "\n" + old
+    messages[70]["content"] += "\n" + new
+    kept = pins(messages, budget, size)
+    assert old not in kept or kept.index(old) < kept.index(new)
+
+
+def test_gaps_are_marked() -> None:
+    """Where sentences of a message are left out, the reader sees it."""
+    long = "We never ship on Fridays. " + "Could you look at that page again? " * 60 + "Prices include VAT of 8.1 %."
+    kept = pins(user(long), 40, size)
+    assert kept.startswith("0: We never ship on Fridays. […] ") and kept.endswith("Prices include VAT of 8.1 %.")
+
+
+@pytest.mark.parametrize(
+    ("plain", "sentences"),
+    [
+        ("One. two three! Four?", ["One.", "two three!", "Four?"]),
+        ("Ask Dr. Who, e.g. on 3. May. Then go.", ["Ask Dr. Who, e.g. on 3. May.", "Then go."]),
+        ("open src/a.py now", ["open src/a.py now"]),
+        ("a wrapped line that\ngoes on here", ["a wrapped line that\ngoes on here"]),
+        ("List:\n- one\n- two", ["List:", "- one", "- two"]),
+        ("好的。请继续！", ["好的。", "请继续！"]),
+        ('He said "no." Then left.', ['He said "no."', "Then left."]),
+        ("", []),
+    ],
+)
+def test_sentences(plain: str, sentences: list[str]) -> None:
+    """Sentences end at stops and line breaks, not at abbreviations, dots inside names or wrapped lines."""
+    assert list(parts(plain)) == sentences
+
+
+@given(st.text(max_size=300))
+def test_sentences_lose_nothing_but_blanks(plain: str) -> None:
+    """Put together again, the sentences are the text."""
+    assert "".join("".join(parts(plain)).split()) == "".join(plain.split())
+
+
+@given(wild(), st.integers(-5, 200))
+def test_any_conversation_within_any_budget(messages: list[dict[str, Any]], budget: int) -> None:
+    """Nothing raises, the budget holds, the bytes are stable, and every word is a user's."""
+    kept = pins(messages, budget, size)
+    assert size(kept) <= max(0, budget)
+    assert kept == pins(messages, budget, size)
+    said = " ".join(text(m) for m in messages if isinstance(m.get("role"), str) and m["role"] == "user")
+    for line in kept.split("\n"):
+        for word in line.partition(":")[2].replace("[…]", " ").split():
+            assert word in said
+
+
+def test_the_count_is_asked_seldom_and_about_little() -> None:
+    """Ten times the conversation does not mean more counting."""
+    asked = []
+
+    def count(text: str) -> int:
+        asked.append(len(text))
+        return size(text)
+
+    for n in (100, 1_000):
+        asked.clear()
+        pins(chat(n), 200, count)
+        assert len(asked) <= 24 and max(asked) <= 40 * 200
+
+
+def test_links_grow_with_the_conversation_not_with_its_square() -> None:
+    """A conversation that says the same words over and over links each sentence to few others."""
+    for n in (50, 500):
+        units = words_of(user(*(f"The port of server {i} is {i + 1000}." for i in range(n)))).units
+        assert sum(len(unit.later) for unit in units) <= 12 * n
+
+
+def test_its_repr_shows_no_text() -> None:
+    """Fit for logs: numbers only."""
+    assert repr(words_of(user("a secret plan"))) == "Words(1 units)"

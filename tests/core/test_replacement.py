@@ -1,0 +1,169 @@
+"""The whole that stands in place of the evicted messages."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from proxy.core.replacement import (
+    LEDGER,
+    OPENING,
+    OUTLINE,
+    PINS,
+    PROSE,
+    SEPARATOR,
+    compose,
+    condense,
+    shares,
+)
+from tests.core.wild import called, size, user, wild
+
+CHAT = [
+    *user("Always answer in Dutch, please."),
+    *called("read", "the port is 8443", path="conf/app.toml"),
+    {"role": "assistant", "content": "The port is 8443."},
+    *user("And never touch conf/secret.toml."),
+]
+PROSE_TEXT = (
+    "[GOALS]\nThe app is to listen.\n[STATE]\nwaiting\n[DETAILS]\nThe port is 8443.\n[LOOKUP]\nthe log of Monday"
+)
+
+
+def composed(messages: Any = CHAT, prose: str | None = PROSE_TEXT, budget: int = 500, form: Any = "sliding") -> str:
+    return compose(messages=messages, prose=prose, budget=budget, window=20_000, count=size, form=form)
+
+
+def test_the_order_is_fixed() -> None:
+    """Frame, the user's words, prose, ledger, look-up hints, and the line where live conversation begins."""
+    text = composed()
+    marks = [
+        OPENING,
+        PINS,
+        "0: Always answer",
+        PROSE,
+        "The port is 8443.",
+        LEDGER,
+        "conf/app.toml",
+        "log of Monday",
+        SEPARATOR,
+    ]
+    places = [text.index(mark) for mark in marks]
+    assert places == sorted(places)
+    assert text.startswith(OPENING) and text.endswith(SEPARATOR)
+
+
+@pytest.mark.parametrize("form", ["sliding", "all"])
+def test_a_state_is_told_only_of_the_whole(form: str) -> None:
+    """While later messages stay in view, the state and next steps of a summary are left out."""
+    assert ("waiting" in composed(form=form)) == (form == "all")
+
+
+@pytest.mark.parametrize("prose", [None, "", "  \n"])
+def test_without_prose_an_outline_takes_its_place(prose: str | None) -> None:
+    """The last rung tells what was called and how it ended."""
+    text = composed(prose=prose)
+    assert OUTLINE in text and "read(conf/app.toml) ok" in text and PROSE not in text
+
+
+def test_the_audit_runs_on_the_prose() -> None:
+    """What nobody said is not in the final text."""
+    text = composed(prose="The app reads /etc/ghost.conf and conf/app.toml on port 8443.")
+    assert "ghost" not in text and "conf/app.toml" in text
+
+
+def test_the_user_s_words_are_there_with_the_worst_of_summaries() -> None:
+    """Rules do not depend on the model."""
+    noise = [m for i in range(80) for m in called("bash", f"line {i} of output\n" * 50, command=f"step {i}")]
+    text = composed([*CHAT, *noise], "They talked about several things.", budget=300)
+    assert "Always answer in Dutch, please." in text and "And never touch conf/secret.toml." in text
+
+
+FACTS = [
+    "The depot lies in Groningen.",
+    "Invoices begin with RX.",
+    "The night shift has 14 people.",
+    "Mrs. Okafor signs the contracts.",
+    "The backup runs at 02:30.",
+]
+
+
+@pytest.mark.parametrize("headings", [False, True])
+@pytest.mark.parametrize("one_line", [False, True])
+@pytest.mark.parametrize("place", range(5))
+def test_a_fact_in_the_prose_survives_wherever_it_stands(headings: bool, one_line: bool, place: int) -> None:
+    """Prose too long for its share loses narrative before facts, neither the oldest nor the newest first."""
+    story = [
+        f"After that the assistant looked at the next part and saw that it was much like part {w}."
+        for w in "abcdefgh" * 8
+    ]
+    for i, fact in enumerate(FACTS):
+        story.insert(i * len(story) // 4, fact)
+    prose = ("[EVENTS]\n" if headings else "") + (" " if one_line else "\n").join(story)
+    assert FACTS[place] in composed(prose=prose, budget=420)
+
+
+def test_equal_lines_go_evenly() -> None:
+    """Of sentences that say the same, some of each third stay."""
+    prose = "\n".join(f"Step {i} of the long migration was carried out by the helper." for i in range(100, 400))
+    kept = [int(line.split()[1]) for line in condense(prose, 400, size).split("\n")]
+    assert kept == sorted(kept)
+    assert {min(2, (n - 100) // 100) for n in kept} == {0, 1, 2}
+
+
+def test_what_is_known_is_left_out_of_the_prose() -> None:
+    """Sentences that the pins hold are not told twice."""
+    assert condense("Use tabs.\nIt works.", 100, size, known="0: Use tabs.") == "It works."
+
+
+@pytest.mark.parametrize("window", [4_000, 20_000, 128_000])
+def test_the_shares_are_the_whole(window: int) -> None:
+    """Pins 40 %, 60 % at small windows; the three together are the budget."""
+    share = shares(1_000, window)
+    assert share.pins == (600 if window < 20_000 else 400)
+    assert share.pins + share.ledger + share.prose == 1_000
+    assert share.prose >= share.ledger
+
+
+def test_what_one_part_leaves_the_others_get() -> None:
+    """With little to pin and little to tell, the ledger fills the room."""
+    paths = "\n".join(f"src/part{i}/module{i}.py" for i in range(400))
+    text = composed([*user("Go."), *called("bash", paths, command="ls")], "Done.", budget=1_000)
+    assert size(text) > 850
+
+
+@settings(max_examples=60)
+@given(wild(), st.one_of(st.none(), st.text(max_size=400)), st.integers(0, 600), st.sampled_from(["sliding", "all"]))
+def test_any_conversation_within_any_budget(
+    messages: list[dict[str, Any]], prose: str | None, budget: int, form: Any
+) -> None:
+    """Never empty, within the budget (or the bare frame), whole from end to end, the same bytes every time."""
+    text = composed(messages, prose, budget, form)
+    frame = f"{OPENING}\n{SEPARATOR}"
+    assert text.startswith(OPENING) and text.endswith(SEPARATOR)
+    assert size(text) <= max(budget, size(frame))
+    text.encode("utf-8")
+    assert text == composed(messages, prose, budget, form)
+
+
+def test_the_count_is_asked_about_what_could_fit_not_about_all_there_is() -> None:
+    """Ten times the conversation does not mean ten times the counting."""
+    asked: list[int] = []
+
+    def count(text: str) -> int:
+        asked.append(len(text))
+        return size(text)
+
+    totals = []
+    for n in (100, 1_000):
+        asked.clear()
+        messages = [
+            m
+            for i in range(n)
+            for m in [*user(f"Look at item {i}."), *called("get", f"row {i}\n" * 20, id=f"x{i}y{i}")]
+        ]
+        compose(messages=messages, prose=None, budget=800, window=20_000, count=count, form="sliding")
+        totals.append(sum(asked))
+    assert totals[1] < 2 * totals[0] + 20_000
