@@ -81,6 +81,16 @@ def test_where_and_with_whose_credentials(
 
 
 @pytest.mark.parametrize(
+    ("model", "kept"), [(None, True), ("other-client", True), ("other", False), ("key-only", False)]
+)
+def test_a_key_among_subprotocols_goes_where_the_others_go(model: str | None, kept: bool) -> None:
+    """It is the client's like any other: only where that is passed on does it reach the upstream."""
+    field = (b"sec-websocket-protocol", b"realtime, openai-insecure-api-key.sk-1")
+    sent = Router(settings(upstream=DEFAULT, models=MODELS)).route(model, (field,)).headers
+    assert sent[0] == (field if kept else (field[0], b"realtime"))
+
+
+@pytest.mark.parametrize(
     ("model", "window"),
     [("a-x", 1000), ("a-bc", 1000), ("xa", 3000), ("xab", None), ("A-x", None), ("a-\nx\ud800", 1000), (None, None)],
 )

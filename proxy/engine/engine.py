@@ -157,7 +157,7 @@ class Engine:
         if sending.checkpoint is not None:
             headers.append((b"x-compaction-checkpoint", sending.checkpoint.id.encode()))
         log.info(
-            "%s; %s status=%d model=%s messages=%d tokens=%s ms=%d",
+            "%s; %s status=%d model=%a messages=%d tokens=%s ms=%d",
             *sending.outcome,
             answer.status,
             story.request.model,

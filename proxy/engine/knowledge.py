@@ -29,6 +29,9 @@ BELIEVED = (0.5, 4.0)
 """usage / our count outside of this is not believed: far below is a sign of truncation (o200k_base undercounts Claude
 by 1.63, mindroom-ai/mindroom#1575; base64 by up to 4)."""
 
+MOST_RATIO = 2 * BELIEVED[1]
+"""Of a refusal's prompt to our count: it is stated on purpose, and to believe too little costs another refusal."""
+
 TELLING = 200
 """Tokens; below it the template's fixed part blurs what a usage says about the tokeniser."""
 
@@ -70,12 +73,17 @@ class Knowledge:
     async def load(self) -> None:
         """Read what was learned before the restart. A store that fails costs nothing but that."""
         try:
-            for key, value in (await self._store.recall("factor")).items():
-                self._factors[key] = float(json.loads(value))
-            for key, value in (await self._store.recall("window")).items():
-                found = json.loads(value)
-                self._windows[key] = _Learned(found["window"], found["expires"], set(found["tenants"]))
+            factors, windows = await self._store.recall("factor"), await self._store.recall("window")
             self._counts_output.update(await self._store.recall("counts_output"))
+            for key, value in factors.items():
+                factor = float(json.loads(value))
+                if BELIEVED[0] <= factor <= MOST_RATIO:
+                    self._factors[key] = factor
+            for key, value in windows.items():
+                found = json.loads(value)
+                learned = _Learned(int(found["window"]), float(found["expires"]), set(found["tenants"]))
+                if learned.window >= LEAST_WINDOW:
+                    self._windows[key] = learned
         except (StoreError, ValueError, KeyError, TypeError) as error:
             log.warning("learned facts could not be read: %s", type(error).__name__)
 
@@ -106,11 +114,13 @@ class Knowledge:
     async def saw_usage(self, target: Target, key: str, counted: int, prompt: int) -> None:
         """The upstream stated `prompt` tokens for what we counted as `counted`; `key` is the digest of its turns."""
         name = str(target)
+        ratio = prompt / max(1, counted)
+        if ratio > BELIEVED[1]:
+            return  # nor is it proof that so much is accepted
         self._accepted[name] = max(self._accepted.get(name, 0), prompt)
         if name in self._windows and self._windows[name].window < prompt:
             del self._windows[name]  # it was misread, or the server has more now
-        ratio = prompt / counted if counted else 0.0
-        if counted < TELLING or not BELIEVED[0] <= ratio <= BELIEVED[1]:
+        if counted < TELLING or ratio < BELIEVED[0]:
             return
         self._ratios[name + key] = ratio
         before = self._factors.get(name)
@@ -126,7 +136,7 @@ class Knowledge:
         if prompt is None and said.window is not None and said.output is None:
             prompt = max(said.window + 1, int(counted * self._factors.get(name, 1.0)))
         if prompt is not None and counted:
-            ratio = min(max(prompt / counted, BELIEVED[0]), 2 * BELIEVED[1])
+            ratio = min(max(prompt / counted, BELIEVED[0]), MOST_RATIO)
             self._ratios[name + key] = ratio
             if counted >= TELLING and said.prompt is not None and not said.at_least:
                 self._factors[name] = ratio
@@ -145,7 +155,7 @@ class Knowledge:
         learned = self._windows.get(name)
         if learned is None or learned.window != window or learned.expires < self._clock.now():
             learned = self._windows[name] = _Learned(window, expires)
-            log.warning("learned: the window of %s is %d tokens", name, window)
+            log.warning("learned: the window of %a is %d tokens", name, window)
         learned.tenants.add(tenant)
         learned.expires = expires
         value = {"window": window, "expires": expires, "tenants": sorted(learned.tenants)}

@@ -109,7 +109,7 @@ class Narrator:
             except SummaryError as error:
                 reason = error.reason
                 self._prudence.failed(endpoint.name)
-                log.warning("the summarizer %s failed: %s", endpoint.model, reason)
+                log.warning("the summarizer %a failed: %s", endpoint.model, reason)
                 continue
             finally:
                 if work.scale is not None:

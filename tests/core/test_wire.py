@@ -225,6 +225,36 @@ def test_what_is_a_credential(name: bytes, secret: bool) -> None:
     assert wire.is_credential(name) is secret
 
 
+@pytest.mark.parametrize(
+    ("offered", "kept"),
+    [
+        ([b"realtime, openai-insecure-api-key.sk-1, openai-beta.realtime-v1"], b"realtime, openai-beta.realtime-v1"),
+        ([b"realtime", b"OpenAI-Insecure-API-Key.sk-1"], b"realtime"),
+        ([b"openai-organization.o,openai-project.p , realtime"], b"realtime"),
+        ([b"openai-insecure-api-key.sk-1"], None),
+        ([b"token, sk-1"], None),
+        ([b"a,Bearer", b"sk-1,b"], b"a, b"),
+        ([b"base64url.bearer.authorization.k8s.io.abc, v4.channel.k8s.io"], b"v4.channel.k8s.io"),
+        ([b"xai-client-secret.abc"], None),
+        ([b"graphql-transport-ws, soap"], b"graphql-transport-ws, soap"),
+    ],
+)
+def test_keys_among_subprotocols_are_credentials(offered: list[bytes], kept: bytes | None) -> None:
+    """What a browser has to say where it can set no other field goes with the fields that say who somebody is."""
+    fields = tuple((b"Sec-WebSocket-Protocol", value) for value in offered)
+    bare = wire.without_credentials(((b"Authorization", b"Bearer x"), (b"accept", b"*/*"), *fields))
+    assert bare == ((b"accept", b"*/*"), *(((b"sec-websocket-protocol", kept),) if kept else ()))
+
+
+def test_the_head_of_a_switch() -> None:
+    """It names the protocol, and no length, which a 101 may not have."""
+    head = wire.switching_head(((b"X-A", b"1"), (b"Content-Length", b"0"), (b"via", wire.VIA)), b"websocket")
+    assert head == (
+        b"HTTP/1.1 101 Switching Protocols\r\nX-A: 1\r\nvia: 1.1 compaction-proxy\r\n"
+        b"connection: upgrade\r\nupgrade: websocket\r\n\r\n"
+    )
+
+
 def test_first_and_without() -> None:
     """Fields are found and left out by name in any case."""
     headers = ((b"A", b"1"), (b"b", b"2"), (b"a", b"3"))

@@ -456,7 +456,6 @@ def test_who_does_not_read_is_waited_for() -> None:
         sent.append(flood(sock))
         released.set()
     assert len(sent) == 2
-    print(sent)
     assert 0 < max(sent) < most
 
 

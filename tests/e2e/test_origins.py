@@ -1,0 +1,100 @@
+"""Where text and keys go: every header and body at every origin is on record."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from typing import Any
+
+import pytest
+
+from proxy.demo.serving import serve_in_thread
+from proxy.demo.upstream import SUMMARIZER, FakeUpstream
+from proxy.settings import Settings
+from tests.e2e.test_promises import LONG, chat, post, talk
+from tests.stage import proxy
+
+CLIENT = {
+    "authorization": "Bearer secret-of-the-client",
+    "x-api-key": "secret-of-the-client-2",
+    "cookie": "session=secret-of-the-client-3",
+    "openai-organization": "org-secret-of-the-client",
+}
+
+
+class World:
+    """Two origins and a proxy between them and a client."""
+
+    def __init__(self, stack: ExitStack, settings: Any) -> None:
+        self.here, self.there = FakeUpstream(), FakeUpstream()
+        urls = [f"{stack.enter_context(serve_in_thread(fake))}/v1" for fake in (self.here, self.there)]
+        self.url = stack.enter_context(proxy(Settings.model_validate(settings(*urls))))
+
+    def ask(self, **more: Any) -> None:
+        reply = post(self.url, chat(talk(LONG), **more), headers=CLIENT)
+        assert reply.status == 200
+
+    @staticmethod
+    def seen(fake: FakeUpstream) -> str:
+        """Everything that reached an origin, as one text."""
+        return "\n".join(
+            f"{b'; '.join(name + b': ' + value for name, value in r.headers)!r}\n{r.body!r}" for r in fake.requests
+        )
+
+
+def window(**more: Any) -> dict[str, Any]:
+    return {"store": "memory:", "models": {"*": {"window": 4_000}}, **more}
+
+
+def test_without_a_summariser_of_its_own_everything_stays_at_one_origin() -> None:
+    """The request's own upstream writes the summary, with the request's own credentials."""
+    with ExitStack() as stack:
+        world = World(stack, lambda here, there: window(upstream=here))
+        world.ask()
+    assert len(world.here.summaries) == 1 and not world.there.requests
+    sent = {name.lower(): value for name, value in world.here.summaries[0].headers}
+    assert sent[b"authorization"] == b"Bearer secret-of-the-client"
+
+
+@pytest.mark.parametrize("key", [None, "key-of-the-operator"])
+def test_another_summariser_gets_text_and_its_own_key_only(key: str | None) -> None:
+    """Never the client's: not its key, not its cookies, not its organisation."""
+    with ExitStack() as stack:
+        world = World(
+            stack,
+            lambda here, there: window(upstream=here, summarizer={"upstream": there, "model": SUMMARIZER, "api_key": key}),
+        )
+        world.ask()
+    assert world.there.summaries and not world.there.chats
+    seen = world.seen(world.there)
+    assert "secret-of-the-client" not in seen
+    assert ("key-of-the-operator" in seen) is (key is not None)
+    assert "key-of-the-operator" not in world.seen(world.here)
+
+
+@pytest.mark.parametrize(("key", "expected"), [(None, None), ("operator-key", "operator-key"), ("client", "secret-of-the-client")])
+def test_a_routed_upstream_gets_the_key_that_is_meant_for_it(key: str | None, expected: str | None) -> None:
+    """The client's own only where the configuration says so; summaries go where the request goes."""
+    with ExitStack() as stack:
+        world = World(
+            stack,
+            lambda here, there: window(
+                upstream=here, models={"far-*": {"window": 4_000, "upstream": there, "api_key": key}}
+            ),
+        )
+        world.ask(model="far-away")
+    assert not world.here.requests
+    assert world.there.summaries
+    for record in world.there.requests:
+        sent = {name.lower(): value for name, value in record.headers}
+        assert sent.get(b"authorization") == (f"Bearer {expected}".encode() if expected else None)
+    if key != "client":
+        assert "secret-of-the-client" not in world.seen(world.there)
+
+
+def test_an_operators_key_takes_the_place_of_the_clients() -> None:
+    """At the default upstream too."""
+    with ExitStack() as stack:
+        world = World(stack, lambda here, there: window(upstream=here, api_key="operator-key"))
+        world.ask()
+    assert "secret-of-the-client" not in world.seen(world.here)
+    assert world.seen(world.here).count("Bearer operator-key") == len(world.here.requests)
