@@ -2,9 +2,10 @@
 
 cli          the command: serve, demo
 wiring       the composition root: settings in, application out
-settings     what the operator configures; the only reader of configuration
+settings/    what the operator configures; the only reader of configuration
 errors       what can go wrong, by whose fault
 ports        what the engine needs from the world, as Protocols
+access       who may come in, by which address, and whose conversations theirs are
 routing      where a request goes, and whose credentials go with it
 forward      passing a request through
 core/        pure decisions: no I/O, no clock, no async
@@ -17,6 +18,6 @@ Where do I change...
   when and what is compacted        core/plan.py, core/budget.py
   what stands in for the old turns  core/replacement.py, core/pins.py, core/ledger.py, core/summary.py
   how an overflow is recognised     core/overflow/
-  a setting                         settings.py, config.example.yaml, README.md (a test compares them)
+  a setting                         settings/fields.py, config.example.yaml, README.md (a test compares them)
   where state is kept               adapters/ and tests/contracts/store.py
 """

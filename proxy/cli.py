@@ -23,8 +23,8 @@ from uvicorn.supervisors import Multiprocess
 
 from proxy.demo.play import run_demo
 from proxy.demo.serving import serve_in_thread
-from proxy.errors import ProxyError
-from proxy.settings import CONFIG_VARIABLE, Settings, load
+from proxy.errors import ConfigError, ProxyError
+from proxy.settings import ANYONE, CONFIG_VARIABLE, Settings, load
 from proxy.web.app import App, serve_options
 from proxy.wiring import build, check, configure_logging
 
@@ -99,8 +99,9 @@ def _version() -> str:
 def _serve(args: argparse.Namespace) -> int:
     configure_logging()
     settings = load(args.config, os.environ, upstream=args.upstream, window=args.window)
-    with _listen(args.host, args.port) as listener:
-        _warn(settings, args.host, args.workers)
+    family, address = _resolve(args.host, args.port)
+    _check(settings, args.host, address, args.workers)
+    with _listen(args.host, family, address) as listener:
         if args.workers == 1:
             server = uvicorn.Server(uvicorn.Config(build(settings, os.environ), **serve_options()))
             _announce(settings, listener)
@@ -111,7 +112,7 @@ def _serve(args: argparse.Namespace) -> int:
             supervisor = Multiprocess(
                 uvicorn.Config(app, factory=True, workers=args.workers, **serve_options()), sockets=[listener]
             )
-            _close_on_exit(listener)
+            _close_on_exit(listener, lambda: len(supervisor.processes) == args.workers)
             _announce(settings, listener)
             supervisor.run()
     return 0
@@ -123,45 +124,59 @@ def _worker(settings: Settings) -> App:
     return build(settings, os.environ)
 
 
-def _close_on_exit(listener: socket.socket) -> None:
-    """While workers finish what is in flight, their parent must not take connections that nobody will answer."""
+def _close_on_exit(listener: socket.socket, started: Callable[[], bool]) -> None:
+    """While workers finish what is in flight, their parent must not take connections that nobody will answer.
+
+    Until all have `started` it has to keep what it hands them.
+    """
     for number in (signal.SIGINT, signal.SIGTERM):
         supervise = signal.getsignal(number)
         assert callable(supervise)  # the supervisor's, which only takes note
 
         def handle(sent: int, frame: FrameType | None, supervise: Callable[..., Any] = supervise) -> None:
-            listener.close()
+            if started():
+                listener.close()
             supervise(sent, frame)
 
         signal.signal(number, handle)
 
 
-def _listen(host: str, port: int) -> socket.socket:
-    """A socket that takes connections already: whoever reads our lines may connect."""
+Address = tuple[str, int]
+
+
+def _resolve(host: str, port: int) -> tuple[socket.AddressFamily, Address]:
     try:
         family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
-        listener = socket.create_server(address[:2], family=family, backlog=BACKLOG)
     except (OSError, UnicodeError) as error:
-        number = getattr(error, "errno", None) or 0
-        reason = os.strerror(number) if number > 0 else "no such address"
-        raise ProxyError(f"cannot listen on {host} port {port}: {reason}") from error
+        raise _cannot_listen(host, port, error) from error
+    return family, (str(address[0]), port)
+
+
+def _listen(host: str, family: socket.AddressFamily, address: Address) -> socket.socket:
+    """A socket that takes connections already: whoever reads our lines may connect."""
+    try:
+        listener = socket.create_server(address, family=family, backlog=BACKLOG)
+    except OSError as error:
+        raise _cannot_listen(host, address[1], error) from error
     listener.set_inheritable(True)
     return listener
 
 
-def _warn(settings: Settings, host: str, workers: int) -> None:
+def _cannot_listen(host: str, port: int, error: Exception) -> ProxyError:
+    number = getattr(error, "errno", None) or 0
+    reason = os.strerror(number) if number > 0 else "no such address"
+    return ProxyError(f"cannot listen on {host} port {port}: {reason}")
+
+
+def _check(settings: Settings, host: str, address: Address, workers: int) -> None:
+    """Raises `ConfigError` where strangers could spend the operator's keys and no setting says that they may."""
+    if settings.clients is None and settings.spends() and not ip_address(address[0]).is_loopback:
+        raise ConfigError(
+            f"clients: must list the keys of those who may use the api_key of this configuration, or say `{ANYONE}`, "
+            f"because {host} can be reached from other machines"
+        )
     if settings.store == "memory:" and workers > 1:
         log.warning("store: memory: is not shared by workers: each makes summaries of its own")
-    keys = [settings.api_key, *(model.api_key for model in settings.models.values())]
-    if any(key and key.get_secret_value() != "client" for key in keys) and not _is_loopback(host):
-        log.warning("api_key: whoever reaches %s can use the keys of the configuration", host)
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
 
 
 def _announce(settings: Settings, listener: socket.socket) -> None:
@@ -171,6 +186,7 @@ def _announce(settings: Settings, listener: socket.socket) -> None:
         f"compaction-proxy {_version()} listens on {_address(host, port)}",
         f"and forwards to {settings.upstream}. In a client:",
         f"export OPENAI_BASE_URL={_address(here, port)}/v1",
+        *(f"or {_address(here, port)}/{name}/v1 for {other.url}" for name, other in settings.upstreams.items()),
     )
     sys.stdout.write("\n".join(lines) + "\n")
     sys.stdout.flush()

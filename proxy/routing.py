@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import fnmatch
-import hashlib
-import hmac
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from urllib.parse import urlsplit
 
 from pydantic import SecretStr
 
 from proxy.core import wire
 from proxy.ports import Headers
-from proxy.settings import ModelSettings, Settings, SummarizerSettings
+from proxy.settings import CLIENT, ModelSettings, Settings, SummarizerSettings
 
-CLIENT = "client"  # as an api_key: pass the client's own credentials on
 _PORTS = {"http": 80, "https": 443}
 
 
@@ -47,27 +44,48 @@ class _Place:
     base_url: str
     origin: str
     key: str | None  # None: no key; CLIENT: the client's own; else the configured one
+
+
+@dataclass(frozen=True, slots=True)
+class _Rule:
+    """What a pattern of the settings says, and where it leads."""
+
     policy: ModelSettings
+    place: _Place
 
 
 class Router:
-    """The decision, with the settings' patterns prepared."""
+    """The decision, with the settings' names and patterns prepared."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
-        self._default = self._place(ModelSettings())
-        self._patterns = [
-            (re.compile(fnmatch.translate(pattern)), self._place(policy)) for pattern, policy in settings.models.items()
+        # Where clients must say to this proxy who they are, their credentials are its own, unless a setting differs.
+        own = None if isinstance(settings.clients, tuple) else CLIENT
+        self._common = _place(settings.upstream, _plain(settings.api_key) or own)
+        self._named = {
+            name: _place(upstream.url, _plain(upstream.api_key) or own) for name, upstream in settings.upstreams.items()
+        }
+        self._default = _Rule(ModelSettings(), self._common)
+        self._rules = [
+            (re.compile(fnmatch.translate(pattern)), _Rule(policy, self._placed(policy)))
+            for pattern, policy in settings.models.items()
         ]
 
-    def route(self, model: str | None, headers: Headers) -> Route:
-        """`model` None: not known, or none is asked for; the default upstream then. `headers` are the client's.
+    def route(self, model: str | None, headers: Headers, upstream: str | None = None) -> Route:
+        """`model` None: not known, or none is asked for. `headers` are the client's. `upstream` is the name of the one
+        whose address the client uses; None: the common address, and then the model may have a place of its own.
 
         Raises `LoopDetected` if the request comes from this proxy.
         """
-        place = self._match(model)
+        rule = self._match(model)
+        place, upstream_model = rule.place, rule.policy.upstream_model
+        if upstream is not None and self._named[upstream].base_url != place.base_url:
+            upstream_model = None  # the address that the client chose wins; a name that holds elsewhere does not
+            place = self._named[upstream]
+        elif upstream is not None:
+            place = replace(place, key=_plain(rule.policy.api_key) or self._named[upstream].key)
         sent = _with_credentials(wire.request_headers(headers), place.key)
-        return Route(place.base_url, place.origin, place.policy, place.policy.upstream_model, sent)
+        return Route(place.base_url, place.origin, rule.policy, upstream_model, sent)
 
     def summariser_settings(self, route: Route) -> SummarizerSettings:
         """The model's own summariser, else the general one."""
@@ -75,35 +93,55 @@ class Router:
 
     def summariser_url(self, route: Route) -> str:
         """Full address of the chat completions that write summaries for this route."""
-        return (self.summariser_settings(route).upstream or route.base_url) + "/chat/completions"
+        upstream = self.summariser_settings(route).upstream
+        return (route.base_url if upstream is None else self._address(upstream)) + "/chat/completions"
 
     def summariser_headers(self, route: Route, headers: Headers) -> Headers:
         """Credentials for a summary of a request that takes `route`, and nothing else. `headers` are the client's.
 
-        A configured key is used where there is one. Without it the summariser gets what the request's own upstream
-        gets, if it is at the same origin, and nothing if it is not.
+        A configured key is used where there is one for this place. Without it the summariser gets what the request's
+        own upstream gets, if it is at the same origin, and nothing if it is not.
         """
-        settings = self.summariser_settings(route)
-        key = _plain(settings.api_key)
+        there = origin(self.summariser_url(route))
+        key = self._summariser_key(route, there)
         if key is None:
-            same = origin(self.summariser_url(route)) == route.origin
-            return _credentials(route.headers) if same else ()
+            return _credentials(route.headers) if there == route.origin else ()
         return _credentials(_with_credentials(wire.request_headers(headers), key))
 
-    def _match(self, model: str | None) -> _Place:
+    def _summariser_key(self, route: Route, there: str) -> str | None:
+        settings = self.summariser_settings(route)
+        key = _plain(settings.api_key)
+        if settings.upstream is not None:
+            named = self._settings.upstreams.get(settings.upstream)
+            return key or (_plain(named.api_key) if named else None)
+        # Without an address beside it a key is for the place where the section's requests go when nobody chose another.
+        home = self._common if route.policy.summarizer is None else self._placed(route.policy)
+        return key if there == home.origin else None
+
+    def _match(self, model: str | None) -> _Rule:
         if model is not None:
-            for pattern, place in self._patterns:
+            for pattern, rule in self._rules:
                 if pattern.match(model):
-                    return place
+                    return rule
         return self._default
 
-    def _place(self, policy: ModelSettings) -> _Place:
-        base_url = policy.upstream or self._settings.upstream
+    def _placed(self, policy: ModelSettings) -> _Place:
+        """Where a pattern sends its models, when the client's address says nothing else."""
+        upstream = policy.upstream
+        base_url = self._settings.upstream if upstream is None else self._address(upstream)
+        named = self._settings.upstreams.get(upstream) if upstream is not None else None
         here = origin(base_url)
-        key = _plain(policy.api_key)
-        if key is None and here == origin(self._settings.upstream):
-            key = _plain(self._settings.api_key) or CLIENT
-        return _Place(base_url, here, key, policy)
+        key = _plain(policy.api_key) or (_plain(named.api_key) if named else None)
+        return _Place(base_url, here, self._common.key if key is None and here == self._common.origin else key)
+
+    def _address(self, upstream: str) -> str:
+        """Of an upstream that is named or is an address itself."""
+        named = self._settings.upstreams.get(upstream)
+        return upstream if named is None else named.url
+
+
+def _place(base_url: str, key: str | None) -> _Place:
+    return _Place(base_url, origin(base_url), key)
 
 
 def _plain(secret: SecretStr | None) -> str | None:
@@ -119,15 +157,3 @@ def _with_credentials(headers: Headers, key: str | None) -> Headers:
 
 def _credentials(headers: Headers) -> Headers:
     return tuple(field for field in headers if wire.is_credential(field[0]))
-
-
-def tenant(headers: Headers, secret: bytes) -> str:
-    """Whose conversation it is: an HMAC of the client's key under this installation's secret, 32 hex digits.
-
-    The key alone where there is one (cookies change from request to request); without any credential all share one
-    tenant. Never reversible, and different in every installation.
-    """
-    named = sorted((name.lower(), value) for name, value in headers if wire.is_credential(name))
-    keys = [field for field in named if field[0] in wire.KEYS] or named
-    material = b"\n".join(name + b":" + value for name, value in keys) or b"anonymous"
-    return hmac.digest(secret, material, hashlib.sha256).hex()[:32]

@@ -9,7 +9,9 @@ import sys
 from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
 
+from proxy.access import Access
 from proxy.adapters.clock import SystemClock
+from proxy.adapters.codings import ALL_CODINGS
 from proxy.adapters.encoding import O200k
 from proxy.adapters.memory import MemoryStore
 from proxy.adapters.secret import install_secret
@@ -64,6 +66,7 @@ def build(settings: Settings, environ: Mapping[str, str]) -> App:
         compactor=compactor,
         prudence=prudence,
         clock=clock,
+        codings=ALL_CODINGS,
     )
 
     @contextlib.asynccontextmanager
@@ -75,7 +78,14 @@ def build(settings: Settings, environ: Mapping[str, str]) -> App:
             stack.push_async_callback(compactor.aclose)
             yield
 
-    return create_app(engine, keepalive_after=settings.keepalive_after, max_body=settings.max_body, lifespan=lifespan)
+    return create_app(
+        engine,
+        Access(settings),
+        keepalive_after=settings.keepalive_after,
+        max_body=settings.max_body,
+        codings=ALL_CODINGS,
+        lifespan=lifespan,
+    )
 
 
 def open_store(name: str) -> tuple[MemoryStore | SqliteStore, bytes]:

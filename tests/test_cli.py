@@ -316,16 +316,64 @@ def test_a_damaged_store_costs_no_request(tmp_path: Path, upstream: str) -> None
 
 
 def test_what_is_risky_is_said(tmp_path: Path, upstream: str) -> None:
-    """The operator's key open to the network; a store that workers cannot share."""
-    (tmp_path / "c.yaml").write_text("api_key: sk-private\nstore: 'memory:'\n")
+    """A store that workers cannot share. Who is open to the network on purpose is not told so."""
+    (tmp_path / "c.yaml").write_text("api_key: sk-private\nstore: 'memory:'\nclients: anyone\n")
     options = ("--config", "c.yaml", "--upstream", upstream, "--host", "0.0.0.0", "--workers", "2")
     with serving(tmp_path, *options) as proxy:
         assert proxy.lines[0].endswith(f"http://0.0.0.0:{proxy.port}")
         assert proxy.lines[2] == f"export OPENAI_BASE_URL=http://127.0.0.1:{proxy.port}/v1"
         _, errors = proxy.stop()
-    assert "can use the keys" in errors
+    assert len(errors.splitlines()) == 1
     assert "not shared by workers" in errors
     assert "sk-private" not in errors
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.0.2.1"])
+@pytest.mark.parametrize(
+    "setting", ["api_key: sk-private", "upstreams: {a: {url: 'http://h/v1', api_key: sk-private}}"]
+)
+def test_the_operators_key_is_not_open_to_strangers(
+    tmp_path: Path, setting: str, host: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """With it, and an address that others can reach, the configuration must say who may come: one line, and 2."""
+    config = tmp_path / "c.yaml"
+    config.write_text(f"store: 'memory:'\n{setting}\n")
+    assert main(["serve", "--config", str(config), "--host", host, "--port", "0"]) == 2
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert re.fullmatch(r"compaction-proxy: clients: must list .* or say `anyone`, .*\n", said.err)
+    assert "sk-private" not in said.err
+
+
+@pytest.mark.parametrize(
+    ("host", "setting"),
+    [
+        ("127.0.0.1", "api_key: sk-private"),
+        ("localhost", "api_key: sk-private"),
+        ("127.1", "api_key: sk-private"),
+        ("0.0.0.0", "api_key: client"),
+        ("0.0.0.0", "upstreams: {a: {url: 'http://h/v1'}}"),
+        ("0.0.0.0", "api_key: sk-private\nclients: [{key: k, tenant: t}]"),
+    ],
+)
+def test_what_is_safe_starts(tmp_path: Path, upstream: str, host: str, setting: str) -> None:
+    """Loopback however it is written, no key to spend, or a list of who may come."""
+    (tmp_path / "c.yaml").write_text(f"store: 'memory:'\n{setting}\n")
+    with serving(tmp_path, "--config", "c.yaml", "--upstream", upstream, "--host", host) as proxy:
+        assert proxy.get("/healthz")[0] == 200
+        assert proxy.get("/v1/models")[0] == (401 if "clients" in setting else 200)
+
+
+def test_named_upstreams_are_announced(tmp_path: Path, upstream: str) -> None:
+    """With the address that a client needs, which leads there; client keys hold for workers, too."""
+    named = f"upstreams: {{far: {{url: '{upstream}/far'}}}}\nclients: [{{key: k, tenant: t}}]\nstore: sqlite:c.db\n"
+    (tmp_path / "c.yaml").write_text(named)
+    with serving(tmp_path, "--config", "c.yaml", "--workers", "2") as proxy:
+        assert proxy.process.stdout
+        assert proxy.process.stdout.readline() == f"or http://127.0.0.1:{proxy.port}/far/v1 for {upstream}/far\n"
+        with proxy.answer("GET", "/far/v1/x", authorization="Bearer k") as answer:
+            assert json.loads(answer.read())["path"] == "/v1/far/x"
+        assert proxy.get("/far/v1/x")[0] == 401
 
 
 @pytest.mark.skipif(not socket.has_ipv6, reason="no IPv6 here")

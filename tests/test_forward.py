@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from proxy.errors import BadRequest, LoopDetected
-from proxy.forward import Forwarder, Incoming, Relayed, call
-from proxy.ports import Call, Headers
+from proxy.forward import Addressed, Forwarder, Incoming, Relayed, call
+from proxy.ports import Answer, Call, Headers
 from proxy.routing import Router
 from proxy.settings import Settings
 
@@ -109,6 +109,47 @@ def test_an_answer_is_the_upstreams() -> None:
 
     assert asyncio.run(main()) == [b"one", b"two"]
     assert upstream.answer.closed == 1
+
+
+@dataclass
+class Watched:
+    """A gateway that notes what it is asked."""
+
+    inner: Forwarder
+    seen: list[Incoming] = field(default_factory=list)
+
+    async def chat(self, incoming: Incoming) -> Answer:
+        self.seen.append(incoming)
+        return await self.inner.chat(incoming)
+
+    async def forward(self, incoming: Incoming) -> Answer:
+        self.seen.append(incoming)
+        return await self.inner.forward(incoming)
+
+
+@pytest.mark.parametrize(
+    ("upstream", "url", "keys"),
+    [
+        (None, "http://up.example/base/v1/x?api-version=preview", [b"Bearer common"]),
+        ("far", "http://far.example/v1/x?api-version=preview", [b"Bearer own"]),
+    ],
+)
+def test_an_addressed_gateway_names_the_upstream(upstream: str | None, url: str, keys: list[bytes]) -> None:
+    """Whatever is asked through it goes there, chats and everything else, as one caller's."""
+    recorder = Recorder()
+    settings = {"api_key": "common", "upstreams": {"far": {"url": "http://far.example/v1"}}}
+    watched = Watched(Forwarder(recorder, router(**settings)))
+
+    async def main() -> None:
+        gateway = Addressed(watched, upstream, b"me")
+        incoming = Incoming("POST", b"/x", b"api-version=preview", ((b"authorization", b"Bearer own"),), b"{}")
+        await gateway.chat(incoming)
+        await gateway.forward(incoming)
+
+    asyncio.run(main())
+    assert [sent.url for sent in recorder.calls] == [url] * 2
+    assert [value for sent in recorder.calls for name, value in sent.headers if name == b"authorization"] == keys * 2
+    assert [(incoming.upstream, incoming.caller) for incoming in watched.seen] == [(upstream, b"me")] * 2
 
 
 def test_reprs_show_no_text() -> None:

@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from proxy.core.plan import OUTCOMES
-from proxy.settings import ModelSettings, Section, Settings, SummarizerSettings, load, table
+from proxy.settings import ModelSettings, Section, Settings, SummarizerSettings, UpstreamSettings, load, table
 
 ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "proxy"
@@ -83,6 +83,7 @@ def test_the_example_configuration_loads_and_names_every_key() -> None:
         (settings, Settings),
         (settings.summarizer, SummarizerSettings),
         (settings.models["qwen*"], ModelSettings),
+        (settings.upstreams["openrouter"], UpstreamSettings),
     ]
     for section, kind in places:
         assert section.model_fields_set == set(kind.model_fields)
@@ -90,10 +91,10 @@ def test_the_example_configuration_loads_and_names_every_key() -> None:
 
 
 def test_the_example_configuration_shows_the_defaults() -> None:
-    """Whoever copies it gets what whoever has no file gets, but for the models and the store's place."""
+    """Whoever copies it gets what whoever has no file gets, but for upstreams, models and the store's place."""
     settings = load(ROOT / "config.example.yaml", {"HOME": "/home/somebody"})
     changed = {name for name in Settings.model_fields if getattr(settings, name) != getattr(Settings(), name)}
-    assert changed == {"models", "store"}
+    assert changed == {"upstreams", "models", "store"}
 
 
 def test_the_changelog_knows_the_version() -> None:
@@ -158,7 +159,7 @@ def test_every_module_of_core_has_its_tests(module: Path) -> None:
 EVERYTHING = ("proxy",)
 LAYERS: list[tuple[str, tuple[str, ...]]] = [  # longest prefix wins: who may import what of this package
     ("proxy.errors", ()),
-    ("proxy.settings", ("proxy.errors",)),
+    ("proxy.settings", ("proxy.settings", "proxy.errors")),
     ("proxy.core", ("proxy.core", "proxy.errors")),
     ("proxy.ports", ("proxy.core",)),
     ("proxy.adapters", ("proxy.adapters", "proxy.core", "proxy.errors", "proxy.ports")),

@@ -6,7 +6,7 @@ import pytest
 
 from proxy.errors import LoopDetected
 from proxy.ports import Headers
-from proxy.routing import Router, origin, tenant
+from proxy.routing import Router, origin
 from proxy.settings import Settings
 
 CLIENT: Headers = (
@@ -87,7 +87,7 @@ def test_a_key_among_subprotocols_goes_where_the_others_go(model: str | None, ke
     """It is the client's like any other: only where that is passed on does it reach the upstream."""
     field = (b"sec-websocket-protocol", b"realtime, openai-insecure-api-key.sk-1")
     sent = Router(settings(upstream=DEFAULT, models=MODELS)).route(model, (field,)).headers
-    assert sent[0] == (field if kept else (field[0], b"realtime"))
+    assert dict(sent)[field[0]] == (field[1] if kept else b"realtime")
 
 
 @pytest.mark.parametrize(
@@ -100,6 +100,143 @@ def test_the_first_matching_pattern_wins(model: str | None, window: int | None) 
     catch_all = Router(settings(models={"*": {"window": 4000}}))
     assert catch_all.route("anything", ()).policy.window == 4000
     assert catch_all.route(None, ()).policy.window is None
+
+
+UPSTREAMS = {
+    "open": {"url": "https://open.example/api/v1/"},
+    "keyed": {"url": "https://keyed.example/v1", "api_key": "named"},
+    "asks": {"url": "https://asks.example/v1", "api_key": "client"},
+    "near": {"url": "https://default.example/near/v1"},
+    "same": {"url": DEFAULT},
+}
+OPEN, KEYED, ASKS = "https://open.example/api/v1", "https://keyed.example/v1", "https://asks.example/v1"
+NEAR = "https://default.example/near/v1"
+BY_NAME: dict[str, dict[str, Any]] = {
+    "open": {"upstream": "open", "upstream_model": "theirs", "window": 1000},
+    "open-key": {"upstream": "open", "api_key": "pattern", "upstream_model": "theirs", "window": 1000},
+    "open-client": {"upstream": "open", "api_key": "client", "window": 1000},
+    "open-address": {"upstream": OPEN, "window": 1000},
+    "keyed": {"upstream": "keyed", "window": 1000},
+    "keyed-key": {"upstream": "keyed", "api_key": "pattern", "window": 1000},
+    "keyed-address": {"upstream": KEYED, "window": 1000},
+    "asks": {"upstream": "asks", "window": 1000},
+    "near": {"upstream": "near", "window": 1000},
+    "common": {"api_key": "pattern", "upstream_model": "theirs", "window": 1000},
+}
+
+ADDRESSES = [
+    # address, model, default api_key -> where, credentials, the model's name there
+    ("open", None, "default", OPEN, OWN, None),
+    ("open", "unknown", "default", OPEN, OWN, None),
+    ("keyed", "unknown", None, KEYED, key("named"), None),
+    ("asks", "unknown", None, ASKS, OWN, None),
+    ("near", None, "default", NEAR, OWN, None),
+    ("same", None, "default", DEFAULT, OWN, None),
+    # a model brings it there
+    (None, "open", None, OPEN, NONE, "theirs"),
+    (None, "open", "default", OPEN, NONE, "theirs"),
+    (None, "open-key", None, OPEN, key("pattern"), "theirs"),
+    (None, "open-client", None, OPEN, OWN, None),
+    (None, "open-address", None, OPEN, NONE, None),
+    (None, "keyed", "default", KEYED, key("named"), None),
+    (None, "keyed-key", None, KEYED, key("pattern"), None),
+    (None, "keyed-address", None, KEYED, NONE, None),
+    (None, "asks", "default", ASKS, OWN, None),
+    (None, "near", None, NEAR, OWN, None),
+    (None, "near", "default", NEAR, key("default"), None),
+    # both: the address wins
+    ("keyed", "open", None, KEYED, key("named"), None),
+    ("keyed", "open-client", None, KEYED, key("named"), None),
+    ("open", "keyed-key", None, OPEN, OWN, None),
+    ("open", "common", "default", OPEN, OWN, None),
+    # both, and they agree
+    ("open", "open", None, OPEN, OWN, "theirs"),
+    ("open", "open-key", None, OPEN, key("pattern"), "theirs"),
+    ("keyed", "keyed", None, KEYED, key("named"), None),
+    ("keyed", "keyed-key", None, KEYED, key("pattern"), None),
+    ("same", "common", "default", DEFAULT, key("pattern"), "theirs"),
+]
+
+
+@pytest.mark.parametrize("clients", [None, "anyone"])
+@pytest.mark.parametrize(("upstream", "model", "default_key", "address", "expected", "there"), ADDRESSES)
+def test_a_named_upstream_is_an_address_of_its_own(
+    upstream: str | None,
+    model: str | None,
+    default_key: str | None,
+    address: str,
+    expected: dict[bytes, bytes],
+    there: str | None,
+    clients: str | None,
+) -> None:
+    """The address that the client chose wins over the model's, and what is known of the model holds everywhere."""
+    values = {"upstream": DEFAULT, "api_key": default_key, "upstreams": UPSTREAMS, "models": BY_NAME}
+    route = Router(settings(**values, clients=clients)).route(model, CLIENT, upstream)
+    assert route.base_url == address
+    assert credentials(route.headers) == expected
+    assert route.upstream_model == there
+    assert route.policy.window == (1000 if model in BY_NAME else None)
+
+
+@pytest.mark.parametrize(
+    ("upstream", "model", "default_key", "expected"),
+    [
+        (None, None, None, NONE),
+        (None, None, "default", key("default")),
+        (None, None, "client", OWN),
+        ("open", None, "default", NONE),
+        ("asks", None, None, OWN),
+        ("keyed", None, None, key("named")),
+        (None, "open", None, NONE),
+        (None, "open-client", None, OWN),
+        (None, "near", None, NONE),
+        (None, "near", "default", key("default")),
+    ],
+)
+def test_where_clients_must_have_keys_of_ours_theirs_stay_here(
+    upstream: str | None, model: str | None, default_key: str | None, expected: dict[bytes, bytes]
+) -> None:
+    """An upstream gets its configured key or nothing, but where the configuration names the client's."""
+    values = {"upstream": DEFAULT, "api_key": default_key, "upstreams": UPSTREAMS, "models": BY_NAME}
+    router = Router(settings(**values, clients=[{"key": "k", "tenant": "t"}]))
+    assert credentials(router.route(model, CLIENT, upstream).headers) == expected
+
+
+NAMED_SUMMARISERS = [
+    # address, model, its summariser, the common one -> where, credentials
+    ("open", None, None, {}, OPEN, OWN),
+    ("keyed", None, None, {}, KEYED, key("named")),
+    ("open", None, None, {"upstream": "keyed"}, KEYED, key("named")),
+    ("open", None, None, {"upstream": "keyed", "api_key": "sum"}, KEYED, key("sum")),
+    ("keyed", None, None, {"upstream": "open"}, OPEN, NONE),
+    (None, None, None, {"upstream": "open"}, OPEN, NONE),
+    (None, None, None, {"upstream": "near"}, NEAR, OWN),
+    # a key without an address is for the section's own place
+    ("open", None, None, {"api_key": "sum"}, OPEN, OWN),
+    (None, "open", None, {"api_key": "sum"}, OPEN, NONE),
+    (None, "keyed", None, {"api_key": "sum"}, KEYED, key("named")),
+    (None, "keyed", {"api_key": "sum"}, {}, KEYED, key("sum")),
+    ("open", "keyed", {"api_key": "sum"}, {}, OPEN, OWN),
+    ("keyed", "keyed", {"api_key": "sum"}, {}, KEYED, key("sum")),
+    ("near", None, None, {"api_key": "sum"}, NEAR, key("sum")),
+]
+
+
+@pytest.mark.parametrize(("upstream", "model", "own", "common", "address", "expected"), NAMED_SUMMARISERS)
+def test_a_summariser_behind_a_name(
+    upstream: str | None,
+    model: str | None,
+    own: dict[str, str] | None,
+    common: dict[str, str],
+    address: str,
+    expected: dict[bytes, bytes],
+) -> None:
+    """No key goes to a place that it was not written for, whatever address a client chooses."""
+    models = BY_NAME | ({model: BY_NAME[model] | {"summarizer": own}} if model and own else {})
+    router = Router(settings(upstream=DEFAULT, upstreams=UPSTREAMS, models=models, summarizer=common))
+    route = router.route(model, CLIENT, upstream)
+    assert router.summariser_url(route) == address + "/chat/completions"
+    assert dict(router.summariser_headers(route, CLIENT)) == expected
 
 
 SUMMARISERS = [
@@ -157,26 +294,3 @@ def test_origin(url: str, expected: str) -> None:
 def test_reprs_show_no_keys() -> None:
     """A route can be logged."""
     assert "client" not in repr(Router(settings()).route(None, CLIENT))
-
-
-def test_tenants() -> None:
-    """One key is one tenant whatever else changes; other keys, secrets or none are others."""
-
-    def of(*headers: tuple[bytes, bytes], secret: bytes = b"s") -> str:
-        return tenant(headers, secret)
-
-    mine = of((b"authorization", b"Bearer a"))
-    assert len(mine) == 32
-    assert int(mine, 16)
-    assert mine == of((b"Authorization", b"Bearer a"), (b"cookie", b"x"), (b"user-agent", b"y"))
-    others = {
-        of((b"authorization", b"Bearer b")),
-        of((b"api-key", b"Bearer a")),
-        of((b"authorization", b"Bearer a"), (b"x-api-key", b"b")),
-        of((b"authorization", b"Bearer a"), secret=b"t"),
-        of((b"cookie", b"a")),
-        of((b"cookie", b"b")),
-        of(),
-    }
-    assert len(others | {mine}) == 8
-    assert of() == of((b"user-agent", b"y"))

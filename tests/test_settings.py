@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import re
 import tempfile
 from pathlib import Path
 
@@ -11,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from proxy.errors import ConfigError
-from proxy.settings import ModelSettings, Settings, load, table
+from proxy.settings import ClientSettings, ModelSettings, Section, Settings, UpstreamSettings, load, table
 
 HOME = {"HOME": "/home/somebody"}
 
@@ -71,7 +73,13 @@ def test_an_empty_file_is_the_defaults(tmp_path: Path, text: str) -> None:
     assert loaded(tmp_path, text) == load(None, HOME)
 
 
-UNKNOWN = "upstream, api_key, models, summarizer, store, mode, clearing, keepalive_after, connect_timeout, max_body"
+UNKNOWN = (
+    "upstream, api_key, upstreams, models, summarizer, clients, tenant, store, mode, clearing, keepalive_after, "
+    "connect_timeout, max_body"
+)
+NAME = "must be of the letters a to z, digits and hyphens, and neither v1 nor healthz"
+PLACE = "must be an http:// or https:// address or the name of one of `upstreams`"
+LIST = "must be a list of at least one client, or the word anyone"
 
 WRONG = [
     ("modle: x", [f"modle: unknown key, did you mean mode? (allowed: {UNKNOWN})"]),
@@ -97,6 +105,36 @@ WRONG = [
             "wait, silence, total, max_tokens, calls_per_hour, fallbacks)",
         ],
     ),
+    ("upstreams: {v1: {url: 'http://h/v1'}}", [f"upstreams.v1: the key {NAME}"]),
+    ("upstreams: {healthz: {url: 'http://h/v1'}}", [f"upstreams.healthz: the key {NAME}"]),
+    ("upstreams: {Open: {url: 'http://h/v1'}}", [f"upstreams.Open: the key {NAME}"]),
+    ("upstreams: {a/b: {url: 'http://h/v1'}}", [f'upstreams."a/b": the key {NAME}']),
+    ("upstreams: {'': {url: 'http://h/v1'}}", [f'upstreams."": the key {NAME}']),
+    ("upstreams: {a: {}}", ["upstreams.a.url: must be set"]),
+    ("upstreams: {a: {url: b}}", ["upstreams.a.url: must be an http:// or https:// address, not 'b'"]),
+    ("upstreams: {a: {uri: 'http://h/v1', url: 'http://h/v1'}}", ["upstreams.a.uri: unknown key, did you mean url? (allowed: url, api_key)"]),
+    ("upstream: openrouter", ["upstream: must be an http:// or https:// address, not 'openrouter'"]),
+    (
+        "{models: {'q*': {upstream: open, summarizer: {upstream: b}}}, summarizer: {upstream: c}, upstreams: {a: {url: 'http://h/v1'}}}",
+        [f"summarizer.upstream: {PLACE}, not 'c'", f'models."q*".upstream: {PLACE}, not \'open\'', f'models."q*".summarizer.upstream: {PLACE}, not \'b\''],
+    ),
+    ("clients: nobody", [f"clients: {LIST}"]),
+    ("clients: []", [f"clients: {LIST}"]),
+    ("clients: {key: a, tenant: t}", [f"clients: {LIST}"]),
+    ("clients: [{key: a}]", ["clients.0.tenant: must be set"]),
+    ("clients: [{key: a, tenant: t}, {tenant: t}]", ["clients.1: must have either a key or a sha256"]),
+    ("clients: [{key: '${NO:-}', tenant: t}]", ["clients.0: must have either a key or a sha256"]),
+    (f"clients: [{{key: a, sha256: {'a' * 64}, tenant: t}}]", ["clients.0: must have either a key or a sha256"]),
+    (f"clients: [{{sha256: {'a' * 63}, tenant: t}}]", ["clients.0.sha256: must be 64 hex digits, in quotes"]),
+    (f"clients: [{{sha256: {'1' * 64}, tenant: t}}]", ["clients.0.sha256: must be 64 hex digits, in quotes"]),
+    ("clients: [{key: a b, tenant: t}]", ["clients.0.key: must be printable ASCII without spaces"]),
+    ("clients: [{key: a, tenant: ''}]", ["clients.0.tenant: must have at least 1 character"]),
+    ("clients: [{key: a, tennant: t, tenant: t}]", ["clients.0.tennant: unknown key, did you mean tenant? (allowed: key, sha256, tenant)"]),
+    ("clients: [a]", ["clients.0: must be a mapping of keys to values"]),
+    ("clients: [{key: a, tenant: t}, {key: a, tenant: u}]", ["clients: must not have a key twice"]),
+    ("tenant: everybody", ["tenant: must be credential, shared, or header NAME, not 'everybody'"]),
+    ("tenant: header", ["tenant: must be credential, shared, or header NAME, not 'header'"]),
+    ("tenant: 'header a b'", ["tenant: must be credential, shared, or header NAME, not 'header a b'"]),
     ("mode: ${NOWHERE}", ["mode: the environment variable NOWHERE is not set (or empty)"]),
     ("mode: ${A B}", ["mode: ${...} must be ${NAME} or ${NAME:-default}"]),
     ("mode: ${MODE}", ["mode: must be 'compact', 'observe' or 'passthrough', not '${MODE}'"]),
@@ -120,7 +158,15 @@ def test_an_error_names_file_key_value_and_what_is_allowed(tmp_path: Path, text:
     assert problems(tmp_path, text, {"MODE": "fast"}) == expected
 
 
-@pytest.mark.parametrize("place", ["upstream: URL", "models: {m: {upstream: URL}}", "summarizer: {upstream: URL}"])
+@pytest.mark.parametrize(
+    "place",
+    [
+        "upstream: URL",
+        "models: {m: {upstream: URL}}",
+        "summarizer: {upstream: URL}",
+        "upstreams: {upstream: {url: URL}}",
+    ],
+)
 @pytest.mark.parametrize(
     "url",
     [
@@ -144,7 +190,7 @@ def test_an_error_names_file_key_value_and_what_is_allowed(tmp_path: Path, text:
 def test_an_address_that_is_none_is_refused(tmp_path: Path, place: str, url: str) -> None:
     """Wherever an address stands it must be plain http or https, and nothing secret in it is repeated."""
     (problem,) = problems(tmp_path, place.replace("URL", f'"{url}"'))
-    assert "upstream: " in problem
+    assert re.search(r"upstream(\.url)?: ", problem)
     assert "hunter2" not in problem
     assert "key=1" not in problem
 
@@ -169,6 +215,13 @@ def test_an_address_keeps_its_spelling(tmp_path: Path, url: str) -> None:
         "summarizer: {api_key: 'sk-private x', api_ky: sk-private}",
         "upstream: https://sk-private@host/v1",
         "mode: ${SECRET}",
+        "clients: sk-private",
+        "clients: [sk-private]",
+        "clients: [{key: sk-private}]",
+        "clients: [{key: [sk-private], tenant: t}]",
+        "clients: [{sha256: sk-private, tenant: t}]",
+        "clients: [{key: sk-private, tenant: t}, {key: sk-private, tenant: t}]",
+        "upstreams: {a: {url: 'http://h', api_key: sk-private x}}",
         "api_key: sk-private: x",
         "api_key: 'sk-private",
     ],
@@ -180,8 +233,58 @@ def test_a_key_is_in_no_error(tmp_path: Path, text: str) -> None:
 
 def test_a_key_is_in_no_repr(tmp_path: Path) -> None:
     """Settings may be logged."""
-    settings = loaded(tmp_path, "api_key: sk-private\nmodels: {m: {api_key: sk-private}}")
-    assert "sk-private" not in f"{settings!r} {settings} {settings.models!r}"
+    clients = "clients: [{key: sk-private, tenant: t}]\nupstreams: {a: {url: 'http://h', api_key: sk-private}}"
+    settings = loaded(tmp_path, f"api_key: sk-private\nmodels: {{m: {{api_key: sk-private}}}}\n{clients}")
+    assert "sk-private" not in f"{settings!r} {settings} {settings.models!r} {settings.clients!r}"
+
+
+def test_upstreams_have_names_that_stand_for_addresses(tmp_path: Path) -> None:
+    """Wherever an address of a model or a summarizer may stand."""
+    settings = loaded(
+        tmp_path,
+        """
+        upstreams: {open-1: {url: "https://open.example/api/v1/", api_key: "${KEY:-}"}, "2": {url: "http://two/v1"}}
+        models: {"*": {upstream: open-1, summarizer: {upstream: "2"}}}
+        summarizer: {upstream: open-1}
+        """,
+    )
+    assert settings.upstreams["open-1"] == UpstreamSettings(url="https://open.example/api/v1")
+    assert settings.models["*"].upstream == "open-1"
+
+
+def test_clients_are_known_by_the_hashes_of_their_keys(tmp_path: Path) -> None:
+    """A key and its hash mean the same; a word stands for everybody; unset, nothing is said."""
+    digest = hashlib.sha256(b"sk-a").hexdigest()
+    settings = loaded(
+        tmp_path, f"clients: [{{key: '${{A}}', tenant: a}}, {{sha256: {'ab' * 32}, tenant: b}}]", {"A": "sk-a"}
+    )
+    assert isinstance(settings.clients, tuple)
+    assert [(client.digest().hex(), client.tenant) for client in settings.clients] == [(digest, "a"), ("ab" * 32, "b")]
+    assert ClientSettings(sha256=digest.upper(), tenant="a").digest().hex() == digest
+    assert loaded(tmp_path, "clients: anyone").clients == "anyone"
+    assert loaded(tmp_path, "clients: null").clients is None
+    problem = f"clients: [{{key: sk-a, tenant: a}}, {{sha256: '{digest}', tenant: b}}]"
+    assert problems(tmp_path, problem) == ["clients: must not have a key twice"]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("", False),
+        ("api_key: k", True),
+        ("api_key: client", False),
+        ("api_key: '${NO:-}'", False),
+        ("summarizer: {api_key: k}", True),
+        ("models: {m: {}, n: {api_key: k}}", True),
+        ("models: {m: {api_key: client}}", False),
+        ("models: {m: {summarizer: {api_key: k}}}", True),
+        ("upstreams: {a: {url: 'http://h'}}", False),
+        ("upstreams: {a: {url: 'http://h', api_key: k}}", True),
+    ],
+)
+def test_whether_a_client_can_spend_the_operators_money(tmp_path: Path, text: str, expected: bool) -> None:
+    """Wherever a key may stand."""
+    assert loaded(tmp_path, text).spends() is expected
 
 
 @pytest.mark.parametrize(
@@ -293,7 +396,10 @@ def test_the_command_lines_window_is_that_of_every_other_model(tmp_path: Path) -
         load(None, HOME, window=100)
 
 
-keys = st.sampled_from([*Settings.model_fields, *ModelSettings.model_fields, "wait", "fallbacks", "other", "*"])
+SECTIONS: tuple[type[Section], ...] = (Settings, ModelSettings, UpstreamSettings, ClientSettings)
+keys = st.sampled_from(
+    [*(name for section in SECTIONS for name in section.model_fields), "wait", "fallbacks", "a", "*"]
+)
 values = st.recursive(
     st.none()
     | st.booleans()
@@ -336,5 +442,11 @@ def test_the_table_has_a_row_with_a_meaning_for_every_key() -> None:
     names = [row[0].strip("`") for row in rows]
     assert len(names) == len(set(names))
     assert {name for name in names if "." not in name} == set(Settings.model_fields)
-    assert {f"models.PATTERN.{name}" for name in ModelSettings.model_fields} <= set(names)
+    sections: dict[str, type[Section]] = {
+        "models.PATTERN": ModelSettings,
+        "upstreams.NAME": UpstreamSettings,
+        "clients.N": ClientSettings,
+    }
+    for prefix, section in sections.items():
+        assert {f"{prefix}.{name}" for name in section.model_fields} <= set(names)
     assert all(line.rstrip("| ").endswith((".", ")", "same")) for line in table().splitlines()[2:])

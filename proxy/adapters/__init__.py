@@ -4,6 +4,8 @@ Named by `proxy/wiring.py` alone; everything else takes the Protocols of `proxy/
 
 upstream    Upstream over aiohttp
 switched    an upstream's connection after a 101: raw bytes both ways
+proxies     which outbound proxy an address goes through
+codings     br and zstd, beside what the standard library undoes
 opaque      header bytes that aiohttp could not send
 summariser  Summariser: one call of a model, its dialects and failures
 encoding    tokens, by tiktoken with the shipped vocabulary

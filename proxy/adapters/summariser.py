@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 
 from cachetools import LRUCache
 
+from proxy.adapters.codings import ALL_CODINGS
 from proxy.core import overflow
 from proxy.core.coding import Decoder, Undecodable
 from proxy.core.sse import Events
@@ -242,7 +243,7 @@ async def _chunks(answer: Answer, silence: float) -> AsyncIterator[bytes]:
     """The body without its content coding; `silence` is the longest wait for a chunk, comments included."""
     chunks = answer.chunks()
     try:
-        decoder = Decoder(first(answer.headers, b"content-encoding"))
+        decoder = Decoder(first(answer.headers, b"content-encoding"), codings=ALL_CODINGS)
         while (chunk := await _within(silence, anext(chunks, None))) is not None:
             yield decoder.feed(chunk)
     except Undecodable:

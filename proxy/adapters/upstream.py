@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ssl
+import time
 from collections.abc import AsyncIterator, Mapping
 from functools import lru_cache
 from http import HTTPStatus
@@ -21,9 +22,10 @@ from proxy.ports import Call, Headers
 
 # aiohttp would add these where the client sent none.
 AUTO_HEADERS = ("Accept", "Accept-Encoding", "Content-Type", "User-Agent")
-# Seconds an idle connection is kept. Shorter than the 5 s after which uvicorn (vLLM, LiteLLM) and Node close theirs:
-# a POST that meets a connection being closed cannot be sent again by a proxy (RFC 9110, 9.2.2), so it must not happen.
+# Seconds an idle connection is kept: shorter than the 5 s after which uvicorn (vLLM, LiteLLM) and Node close theirs.
 KEEPALIVE = 4.0
+AT_ONCE = 1.0  # seconds: a few round trips; no model answers, or fails, as fast
+STALE_MOST = 3  # dead connections out of the pool that one request may meet
 MAX_FIELD = 64 * 1024  # bytes of one header field of an answer; aiohttp's own 8 KiB are less than some policies take
 
 
@@ -53,17 +55,25 @@ class AiohttpUpstream:
         timeout = self._timeout
         if call.read_timeout is not None:
             timeout = aiohttp.ClientTimeout(total=None, connect=self._connect_timeout, sock_read=call.read_timeout)
+        connection = _Connection()
         try:
-            response = await session.request(
-                call.method,
-                url,
-                headers=fields,
-                data=_body(call),
-                allow_redirects=False,
-                proxy=proxy,
-                proxy_headers=proxy_headers,
-                timeout=timeout,
-            )
+            while True:
+                try:
+                    response = await session.request(
+                        call.method,
+                        url,
+                        headers=fields,
+                        data=_body(call),
+                        allow_redirects=False,
+                        proxy=proxy,
+                        proxy_headers=proxy_headers,
+                        timeout=timeout,
+                        trace_request_ctx=connection,
+                    )
+                    break
+                except (aiohttp.ServerDisconnectedError, ConnectionResetError):
+                    if not connection.stale() or not isinstance(call.body, bytes):
+                        raise
         except (aiohttp.ServerTimeoutError, TimeoutError):
             raise UpstreamTimeout("the upstream did not answer in time") from None
         except (aiohttp.ClientError, OSError) as error:
@@ -80,6 +90,8 @@ class AiohttpUpstream:
             await session.close()
 
     def _open(self) -> aiohttp.ClientSession:
+        tracing = aiohttp.TraceConfig()
+        tracing.on_connection_reuseconn.append(_reused)
         connector = aiohttp.TCPConnector(ssl=self._ssl, limit=0, keepalive_timeout=KEEPALIVE)
         self._session = aiohttp.ClientSession(
             connector=connector,
@@ -87,6 +99,7 @@ class AiohttpUpstream:
             auto_decompress=False,
             trust_env=False,
             skip_auto_headers=AUTO_HEADERS,
+            trace_configs=[tracing],
             request_class=opaque_request,  # type: ignore[arg-type]  # aiohttp only ever calls it
             max_line_size=MAX_FIELD,
             max_field_size=MAX_FIELD,
@@ -96,6 +109,28 @@ class AiohttpUpstream:
     def _parse(self, url: str) -> tuple[URL, str | None, CIMultiDict[str] | None]:
         proxy, proxy_headers = self._proxies.choose(url)
         return URL(url, encoded=True), proxy, proxy_headers
+
+
+class _Connection:
+    """Whether a request went out on a connection that had been used before, since when, and how often it was dead."""
+
+    __slots__ = ("_tries", "since")
+
+    def __init__(self) -> None:
+        self.since: float | None = None
+        self._tries = 0
+
+    def stale(self) -> bool:
+        """Closed while it lay idle, as it seems: used before, and gone at once without a byte of an answer (llama.cpp
+        closes after every stream, without a word). Then the request is sent again, as browsers do. A server that
+        took its time has perhaps acted on it."""
+        since, self.since = self.since, None
+        self._tries += 1
+        return since is not None and time.monotonic() - since < AT_ONCE and self._tries <= STALE_MOST
+
+
+async def _reused(_: aiohttp.ClientSession, context: Any, __: Any) -> None:
+    context.trace_request_ctx.since = time.monotonic()
 
 
 class AiohttpAnswer:

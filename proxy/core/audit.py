@@ -18,6 +18,9 @@ _PRODUCT = re.compile(  # Node.js, UTF-8, Python3, 2nd: names that a summary may
 )
 _WORD = re.compile(r"[^\W\d_]{4,}|[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]{2}")
 _LINE = re.compile(r"[^\n]{1,2000}")
+INVENTED = (
+    100  # names; of a summary that made up so many no more is looked up twice: every look-up reads the whole source
+)
 STOLEN, OWN = 0.6, 0.5  # shares of a rule's words: that make it a tool's, that leave it to a person
 
 
@@ -33,6 +36,8 @@ def strike(prose: str, original: str) -> str:
     def verdict(name: str, kind: Kind) -> str | None:
         if kind not in CHECKED or _NUMERIC.fullmatch(name) or _PRODUCT.fullmatch(name) or name in original:
             return None
+        if sum(better is not None for better in instead.values()) >= INVENTED:
+            return GAP
         bare = _PLAIN.sub("", name.casefold())
         if not bare or bare in plain:  # written differently, but there: SHA256 and sha-256, a hash in capitals
             return None

@@ -12,6 +12,10 @@ windows; a fixed reserve (pi's 16,384) is larger than a small window itself."""
 ANSWER_ROOM = 1 / 20
 """Below this share of the window nothing is left for an answer: content that would take it is shortened instead."""
 
+MISCOUNT = 1.3
+"""How far above the truth our count of a part may be though the whole is calibrated (tool arguments that a template does
+not print, measured on SmolLM2's)."""
+
 TARGET_SHARE = 0.4
 """Of what the limit leaves above the irreducible part: trigger high, land low. Every compaction costs a summary and a
 prompt-cache miss."""
@@ -27,13 +31,12 @@ TEXT_FLOOR = 120
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    window: int
-    limit: int  # above it a request must shrink
+    """`limit`: above it a request must shrink. `hard`: what it may take at the very most; the reserve gives way up to
+    here before content does."""
 
-    @property
-    def hard(self) -> int:
-        """What a request may take at the very most; the reserve gives way up to here before content does."""
-        return max(self.limit, self.window - int(self.window * ANSWER_ROOM))
+    window: int
+    limit: int
+    hard: int
 
     def target(self, irreducible: int) -> int:
         """What a new checkpoint should bring a request down to."""
@@ -47,11 +50,11 @@ class Budget:
 
 
 def budget(window: int, compact_at: int | None = None, below: int | None = None) -> Budget:
-    """The budget of a window. `compact_at` lowers the limit; `below` (an upstream refused that size) lowers both."""
-    reserve = min(RESERVE_MOST, int(window * RESERVE_SHARE))
-    limit = window - reserve
+    """The budget of a window. `compact_at` lowers the limit. `below`: the upstream refused more than that; then an
+    estimate is no reason to give up any more, and what is above the window by our count is tried too."""
+    limit = window - min(RESERVE_MOST, int(window * RESERVE_SHARE))
     if compact_at is not None:
         limit = min(limit, compact_at)
     if below is not None:
-        window, limit = min(window, below), min(limit, below)
-    return Budget(window, limit)
+        return Budget(window, min(limit, below), max(min(limit, below), min(below, int(MISCOUNT * window))))
+    return Budget(window, limit, max(limit, window - int(window * ANSWER_ROOM)))

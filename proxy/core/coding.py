@@ -91,7 +91,10 @@ class _Identity:
         return data
 
 
-CODINGS: Mapping[bytes, Callable[[], Step]] = {
+Codings = Mapping[bytes, Callable[[], Step]]
+"""Names in lower case, and what undoes each."""
+
+CODINGS: Codings = {
     b"gzip": lambda: _Inflate(gzip=True),
     b"x-gzip": lambda: _Inflate(gzip=True),
     b"deflate": lambda: _Inflate(gzip=False),
@@ -108,7 +111,7 @@ class Decoder:
         content_encoding: bytes | None,
         limit: int = LIMIT,
         ratio: int = RATIO,
-        codings: Mapping[bytes, Callable[[], Step]] = CODINGS,
+        codings: Codings = CODINGS,
     ) -> None:
         names = [name for part in (content_encoding or b"").split(b",") if (name := part.strip().lower())]
         if len(names) > MAX_CODINGS or any(name not in codings for name in names):
@@ -140,7 +143,7 @@ def decode(
     content_encoding: bytes | None,
     limit: int = LIMIT,
     ratio: int = RATIO,
-    codings: Mapping[bytes, Callable[[], Step]] = CODINGS,
+    codings: Codings = CODINGS,
 ) -> bytes | None:
     """A whole body without its content codings, or None if it is damaged, cut off, unknown or beyond the bounds."""
     try:

@@ -63,13 +63,25 @@ def merge(text: str, raw: bytes) -> bytes:
     own = raw[start:end]
     if own[:1] == b'"':
         merged = envelope.dumps(text + SEPARATOR)[:-1] + own[1:]
-    elif own[:1] == b"[":
-        part = envelope.dumps({"type": "text", "text": text})
-        rest = own[1:].lstrip()
-        merged = b"[" + part + (b"," if rest != b"]" else b"") + own[1:]
-    else:
+    elif own == b"null":
         merged = envelope.dumps(text)
+    else:
+        merged = _joined(envelope.dumps([{"type": "text", "text": text}]), _as_list(own))
     return envelope.splice(raw, spans, {"content": merged})
+
+
+def _as_list(content: bytes) -> bytes:
+    """A content as a list of parts; what stands alone, of whatever type, becomes the only one."""
+    if content[:1] == b"[":
+        return content
+    if content[:1] == b'"':
+        return envelope.dumps([{"type": "text", "text": envelope.value(content)}])
+    return b"[]" if content == b"null" else b"[" + content + b"]"
+
+
+def _joined(first: bytes, second: bytes) -> bytes:
+    """Two lists as one, their own bytes kept."""
+    return first[:-1] + (b"," if first[1:].strip() != b"]" and second[1:].strip() != b"]" else b"") + second[1:]
 
 
 def merge_messages(first: bytes, second: bytes) -> bytes:
@@ -78,12 +90,11 @@ def merge_messages(first: bytes, second: bytes) -> bytes:
     content = message["content"]
     if isinstance(content, str):
         return merge(content, second)
+    front = envelope.dumps(content)
     spans = envelope.fields(second) or {}
-    start, end = spans["content"]
-    own = second[start:end]
-    parts = own[1:] if own[:1] == b"[" else envelope.dumps({"type": "text", "text": envelope.value(own) or ""}) + b"]"
-    front = envelope.dumps(content)[:-1]
-    return envelope.splice(second, spans, {"content": front + (b"," if parts.strip() != b"]" else b"") + parts})
+    if "content" not in spans:
+        return b'{"content":' + front + b"," + second[1:].lstrip()
+    return envelope.splice(second, spans, {"content": _joined(front, _as_list(second[slice(*spans["content"])]))})
 
 
 def shorten(raw: bytes, keep: int) -> bytes:

@@ -49,6 +49,8 @@ def _content(content: Any) -> tuple[int, int, bool]:
     """Characters of text, parts that say something, and whether some part is not text."""
     if isinstance(content, str):
         return len(content), int(bool(content.strip())), False
+    if isinstance(content, Mapping):  # one part without its list: some servers take it
+        content = [content]
     if not isinstance(content, list):
         return 0, 0, False
     chars = parts = 0

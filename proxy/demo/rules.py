@@ -20,7 +20,7 @@ MAX_ID = 40
 MAX_CALLS = 128
 MAX_TOOLS = 128
 _TOOL_NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
-_PARTS = {"text", "image_url", "input_audio", "file", "refusal"}
+_PARTS = ("text", "image_url", "input_audio", "file", "refusal")
 
 
 @dataclass(frozen=True, slots=True)

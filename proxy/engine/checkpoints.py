@@ -30,7 +30,7 @@ class Checkpoints:
     def cached(self, keys: Sequence[str], target: str) -> tuple[Checkpoint, ...]:
         """What is known in this process at any of `keys`, less what `target` refused."""
         cache = self._cache
-        return tuple(c for key in keys if key in cache for c in cache[key] if (target, c.id) not in self._rejected)
+        return tuple(c for key in keys if key in cache for c in cache[key] if not self.rejected(c, target))
 
     async def fetch(self, tenant: str, keys: Sequence[str]) -> bool:
         """Look into the store too; True if that brought anything new."""
@@ -51,6 +51,9 @@ class Checkpoints:
     def reject(self, checkpoint: Checkpoint, target: str) -> None:
         """`target` refused a request rewritten with it: not used there again."""
         self._rejected[(target, checkpoint.id)] = True
+
+    def rejected(self, checkpoint: Checkpoint, target: str) -> bool:
+        return (target, checkpoint.id) in self._rejected
 
     def _add(self, checkpoint: Checkpoint) -> bool:
         there = self._cache.get(checkpoint.key, ())

@@ -87,8 +87,9 @@ class Compactor:
             left = started + wait - self._clock.monotonic()
             # Neither this request's end nor its client's leaving cancels the work.
             done, _ = await asyncio.wait({task}, timeout=max(0.0, left))
-            made_by_model = task.result() if done else None
-            if made_by_model is not None:
+            made_by_model = task.result() if done and not task.cancelled() else None
+            # It may have been begun for a request whose last user message is another one.
+            if made_by_model is not None and job.view.usable(made_by_model):
                 return made_by_model
         made = await asyncio.to_thread(self._without_model, job)
         await self._checkpoints.keep(made)
@@ -229,8 +230,11 @@ class Compactor:
 
     async def _made_elsewhere(self, job: Job) -> Checkpoint | None:
         await self._checkpoints.fetch(job.tenant, [job.key])
+        known = {c.id for c in job.view.known}  # what the planner had, and found wanting
         found = [
-            c for c in self._checkpoints.cached([job.key], "") if c.rung == Rung.MODEL and c.start == job.plan.start
+            c
+            for c in self._checkpoints.cached([job.key], "")
+            if c.rung == Rung.MODEL and c.start == job.plan.start and c.id not in known
         ]
         return min(found, key=lambda c: c.created) if found else None
 

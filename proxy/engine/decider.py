@@ -57,9 +57,8 @@ class Decider:
             return Pass("unreadable")
         view = self._look(story)
         if story.force and below is None:
-            sizes = replace(
-                sizes or Budget(UNBOUNDED, UNBOUNDED), limit=min(view.total - 1, sizes.limit if sizes else UNBOUNDED)
-            )
+            sizes = sizes or Budget(UNBOUNDED, UNBOUNDED, UNBOUNDED)
+            sizes = replace(sizes, limit=min(view.total - 1, sizes.limit))
             reason = "forced"
         clearing = self._settings.clearing
         decision = plan(view, sizes, clearing=clearing, reason=reason)

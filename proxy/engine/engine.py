@@ -8,9 +8,11 @@ from __future__ import annotations
 import logging
 from dataclasses import replace
 
+from proxy.access import tenant
 from proxy.core import envelope, rewrite
 from proxy.core.checkpoint import Checkpoint
-from proxy.core.coding import decode
+from proxy.core.coding import CODINGS, Codings, decode
+from proxy.core.overflow import Overflow
 from proxy.core.plan import Compact, Forward, Pass, Plan
 from proxy.core.wire import first, response_headers, without
 from proxy.engine.checkpoints import Checkpoints
@@ -25,7 +27,7 @@ from proxy.engine.verdict import Observed, examine
 from proxy.errors import ProxyError
 from proxy.forward import Incoming, Relayed, call
 from proxy.ports import Answer, Clock, Headers, Upstream
-from proxy.routing import Router, tenant
+from proxy.routing import Router
 from proxy.settings import Mode, Settings
 
 log = logging.getLogger("compaction_proxy")
@@ -54,6 +56,7 @@ class Engine:
         compactor: Compactor,
         prudence: Prudence,
         clock: Clock,
+        codings: Codings = CODINGS,
     ) -> None:
         self._settings = settings
         self._secret = secret
@@ -65,10 +68,11 @@ class Engine:
         self._compactor = compactor
         self._prudence = prudence
         self._clock = clock
+        self._codings = codings
 
     async def forward(self, incoming: Incoming) -> Answer:
-        """Anything that is no chat request: passed through, to the default upstream."""
-        route = self._router.route(None, incoming.headers)
+        """Anything that is no chat request: passed through, to the upstream of its address."""
+        route = self._router.route(None, incoming.headers, incoming.upstream)
         return Relayed(await self._upstream.send(call(route, incoming)))
 
     async def chat(self, incoming: Incoming) -> Answer:
@@ -89,11 +93,11 @@ class Engine:
     def _open(self, incoming: Incoming) -> Story | None:
         assert isinstance(incoming.body, bytes)  # web/chat.py hands larger bodies to `forward`
         coding = first(incoming.headers, b"content-encoding")
-        body = incoming.body if coding is None else decode(incoming.body, coding)
+        body = incoming.body if coding is None else decode(incoming.body, coding, codings=self._codings)
         request = envelope.parse(body) if body is not None else None
         if request is None:
             return None
-        route = self._router.route(request.model, incoming.headers)
+        route = self._router.route(request.model, incoming.headers, incoming.upstream)
         override = (first(incoming.headers, b"x-compaction") or b"").strip().lower()
         mode: Mode = route.policy.mode or self._settings.mode
         if override in (b"off", b"observe"):
@@ -103,7 +107,7 @@ class Engine:
             incoming=incoming,
             request=request,
             route=route,
-            tenant=tenant(incoming.headers, self._secret),
+            tenant=tenant(incoming, self._secret),
             target=Target(route.base_url, route.upstream_model or request.model or ""),
             mode=mode,
             force=override == b"force",
@@ -119,22 +123,36 @@ class Engine:
         refused: Answer | None = None
         sent: set[bytes] = set()
         sending = Sending(story.request.body, ("forward", "failed"))
-        for attempt in range(1 + RETRIES):
-            sending = await self._sending(story, below, "over-limit" if refused is None else "refused")
-            if refused is not None and sending.body in sent:
-                break  # nothing shorter can be made: the upstream's own error is the answer
+        try:
+            for attempt in range(1 + RETRIES):
+                last = sending
+                sending = await self._sending(story, below, "over-limit" if refused is None else "refused")
+                if refused is not None and (sending.body in sent or (last.checkpoint and not sending.checkpoint)):
+                    break  # nothing shorter can be made: the upstream's own error is the answer
+                if refused is not None:
+                    await refused.aclose()
+                sent.add(sending.body)
+                verdict = await examine(await self._send(story, sending.body), self._codings)
+                if verdict.overflow is None or story.mode != "compact":
+                    return await self._settle(story, sending, verdict.answer)
+                refused = verdict.answer
+                if attempt < RETRIES:
+                    below = await self._learn(story, sending, verdict.overflow, below)
+        except BaseException:
             if refused is not None:
                 await refused.aclose()
-            sent.add(sending.body)
-            verdict = await examine(await self._send(story, sending.body))
-            if verdict.overflow is None or story.mode != "compact":
-                return await self._settle(story, sending, verdict.answer)
-            refused = verdict.answer
-            if attempt == RETRIES:
-                break
-            below = await self._decider.learn(story, sending, verdict.overflow)
+            raise
         assert refused is not None
         return self._finish(story, sending, refused)
+
+    async def _learn(self, story: Story, sending: Sending, said: Overflow, below: int | None) -> int | None:
+        """The size that the next attempt has to stay below; what was too large stays too large. Fails open."""
+        try:
+            found = await self._decider.learn(story, sending, said)
+        except Exception as error:
+            log.error("nothing learned from a refusal: %s", place(error))
+            return below
+        return below if found is None else found
 
     async def _settle(self, story: Story, sending: Sending, answer: Answer) -> Answer:
         """An answer that is no overflow; a refusal of what we wrote is followed once by the original."""
@@ -204,10 +222,14 @@ class Engine:
         view, reading = story.view, story.reading
         assert view is not None and reading is not None
         if isinstance(decision, Compact):
+            if decision.base is not None and decision.reason != "refused":
+                self._prudence.reused(story.scope)  # a prefix came again, and its summary goes on in the new one
             checkpoint = await self._make(story, decision)
         else:
             checkpoint = decision.checkpoint
             self._prudence.reused(story.scope)
+        if self._checkpoints.rejected(checkpoint, str(story.target)):  # made anew, and again what was refused
+            return Sending(self._original(story), ("forward", "failed"))
         messages = rewrite.apply(story.request.messages, reading.head, checkpoint)
         counted = view.count(checkpoint.start, checkpoint.text_tokens, checkpoint.trims)
         body = envelope.write(

@@ -11,5 +11,7 @@ FRAMES = 6
 def place(error: BaseException) -> str:
     """`ValueError at plan.py:42 in plan < decider.py:77 in decide`: no text of the exception, none of its causes."""
     frames = list(traceback.walk_tb(error.__traceback__))[-FRAMES:]
-    named = (f"{frame.f_code.co_filename.rpartition('/')[2]}:{line} in {frame.f_code.co_name}" for frame, line in frames)
+    named = (
+        f"{frame.f_code.co_filename.rpartition('/')[2]}:{line} in {frame.f_code.co_name}" for frame, line in frames
+    )
     return f"{type(error).__name__} at {' < '.join(reversed(list(named)))}"

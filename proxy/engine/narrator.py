@@ -138,6 +138,8 @@ class _Work:
         self._endpoint = endpoint
         self.scale = scale
         self.calls = 0
+        self._sent = 0  # tokens of transcript in the last call
+        self._most = 1 << 40  # how many a call may have, once one was refused
 
     async def run(self) -> str:
         task = self._task
@@ -159,10 +161,13 @@ class _Work:
             try:
                 return await self._fold(blocks, ranges, room)
             except SummaryError as error:
-                if error.reason != "overflow" or self.calls >= CALLS_MOST:
+                if error.reason != "overflow" or self.calls >= CALLS_MOST or self._sent <= LEAST_ROOM:
                     raise
-                # The same bytes would be refused again: its tokeniser makes more than we thought.
-                self.scale = (self.scale or 1.0) * (max(SHRINK, error.excess / FIT) if error.excess else 2.0)
+                # The same bytes would be refused again: its tokeniser makes more, or its window holds less, than we
+                # thought.
+                factor = max(SHRINK, error.excess / FIT) if error.excess else 2.0
+                self.scale = (self.scale or 1.0) * factor
+                self._most = int(self._sent / factor)
 
     def _output(self) -> int:
         """Tokens for the answer: more than the budget, for models that think first, within the summariser's window."""
@@ -173,7 +178,8 @@ class _Work:
         """Our tokens of transcript in one call."""
         window = self._endpoint.window or ASSUMED_WINDOW
         frame = self._count("\n".join(self._prompt("", self._task.previous, None)))
-        return max(LEAST_ROOM, int(FIT * (window - self._output()) / max(1.0, scale)) - frame)
+        room = int(FIT * (window - self._output()) / max(1.0, scale)) - frame
+        return max(LEAST_ROOM, min(room, self._most))
 
     def _prompt(self, text: str, previous: str | None, correction: str | None) -> tuple[str, str]:
         return summary.prompt(
@@ -193,6 +199,9 @@ class _Work:
             older = outline(self._task.messages[: reached[0][0]], self._task.budget, self._count)
             previous = f"{previous}\n\n{older}" if previous else older
         for first, last in reached:
+            if self.calls >= CALLS_MOST:  # corrections took what was meant for the newest
+                rest = outline(self._task.messages[first:], self._task.budget, self._count)
+                return f"{previous}\n\n{rest}"
             text = "\n\n".join(blocks[first:last])
             previous = await self._one(fit(text, room, self._count), previous)
         return previous or ""
@@ -221,6 +230,7 @@ class _Work:
         system, user = self._prompt(text, previous, correction)
         endpoint = self._endpoint
         self.calls += 1
+        self._sent = self._count(text)
         self._prudence.called(endpoint.name)
         answer = await self._summariser.ask(
             SummaryCall(

@@ -13,7 +13,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass
 
 from proxy.core import overflow
-from proxy.core.coding import Decoder, Undecodable
+from proxy.core.coding import CODINGS, Codings, Decoder, Undecodable
 from proxy.core.overflow import Overflow
 from proxy.core.sse import Events
 from proxy.core.wire import first
@@ -108,16 +108,16 @@ class Observed:
         await self._answer.aclose()
 
 
-async def examine(answer: Answer) -> Verdict:
+async def examine(answer: Answer, codings: Codings = CODINGS) -> Verdict:
     """Read as much as it takes to know. Closes the answer when it raises."""
     try:
         if not 200 <= answer.status < 300:
-            return await _error(answer)
+            return await _error(answer, codings)
         kind = (first(answer.headers, b"content-type") or b"").lower()
         if b"event-stream" in kind:
-            return await _stream(answer)
+            return await _stream(answer, codings)
         if b"json" in kind:
-            return await _unary(answer)
+            return await _unary(answer, codings)
         return Verdict(answer, None)
     except BaseException:
         await answer.aclose()
@@ -136,11 +136,11 @@ async def _take(chunks: AsyncIterator[bytes], most: int) -> tuple[list[bytes], b
     return held, True
 
 
-async def _error(answer: Answer) -> Verdict:
+async def _error(answer: Answer, codings: Codings) -> Verdict:
     chunks = answer.chunks()
     held, complete = await _take(chunks, HELD_MOST)
     replay = Replay(answer, held, None if complete else chunks)
-    body = _decoded(answer, held)
+    body = _decoded(answer, held, codings)
     if body is None:
         return Verdict(replay, None)
     if len(body) <= INLINE_BYTES:
@@ -148,27 +148,28 @@ async def _error(answer: Answer) -> Verdict:
     return Verdict(replay, await asyncio.to_thread(overflow.from_answer, answer.status, body))
 
 
-async def _unary(answer: Answer) -> Verdict:
+async def _unary(answer: Answer, codings: Codings) -> Verdict:
     chunks = answer.chunks()
     held, complete = await _take(chunks, WHOLE_MOST)
     replay = Replay(answer, held, None if complete else chunks)
-    body = _decoded(answer, held) if complete else None
+    body = _decoded(answer, held, codings) if complete else None
     if body is None or b'"error"' not in body:
         return Verdict(replay, None)
     return Verdict(replay, overflow.from_event(body))
 
 
-def _decoded(answer: Answer, held: list[bytes]) -> bytes | None:
+def _decoded(answer: Answer, held: list[bytes], codings: Codings) -> bytes | None:
     try:
-        return Decoder(first(answer.headers, b"content-encoding"), HELD_MOST * 4).feed(b"".join(held))
+        decoder = Decoder(first(answer.headers, b"content-encoding"), HELD_MOST * 4, codings=codings)
+        return decoder.feed(b"".join(held))
     except Undecodable:
         return None
 
 
-async def _stream(answer: Answer) -> Verdict:
+async def _stream(answer: Answer, codings: Codings) -> Verdict:
     """Up to the first event that is an answer, or an error: comments and role-only chunks are neither."""
     try:
-        decoder = Decoder(first(answer.headers, b"content-encoding"), HELD_MOST * 4)
+        decoder = Decoder(first(answer.headers, b"content-encoding"), HELD_MOST * 4, codings=codings)
     except Undecodable:
         return Verdict(answer, None)
     events = Events()

@@ -11,8 +11,8 @@ from contextlib import AbstractAsyncContextManager, nullcontext
 from typing import Any
 
 from proxy.core import wire
-from proxy.core.coding import LIMIT
-from proxy.forward import Gateway
+from proxy.core.coding import CODINGS, LIMIT, Codings
+from proxy.forward import Addressed, Door, Gateway
 from proxy.web.chat import chat
 from proxy.web.inlet import Inlet, Receive, Scope, Send
 from proxy.web.passthrough import passthrough
@@ -22,6 +22,8 @@ from proxy.web.websocket import is_handshake, websocket
 
 CHAT = b"/v1/chat/completions"
 NO_SUCH_PATH = "no such path: the base URL of this proxy ends in /v1, as in http://host:port/v1"
+NO_KEY = "this proxy accepts no request without one of its own API keys, as in `Authorization: Bearer KEY`"
+CHALLENGE = (b"www-authenticate", b"Bearer")  # RFC 9110, 15.5.2: a 401 has one
 LOST_BODY = "the body of a request that asks for an upgrade could not be read: ask for HTTP/1.1 alone"
 FRAMING = (b"content-length", b"transfer-encoding")
 
@@ -32,25 +34,39 @@ Lifespan = Callable[[], AbstractAsyncContextManager[Any]]
 
 def create_app(
     gateway: Gateway,
+    door: Door,
     *,
     keepalive_after: float | None = 10.0,
     max_body: int = LIMIT,
+    codings: Codings = CODINGS,
     lifespan: Lifespan = nullcontext,
 ) -> App:
-    """The application over a gateway. `lifespan` is entered before the first request and left after the last.
+    """The application over a gateway. `door` says who may use it; `lifespan` is entered before the first request and
+    left after the last.
 
-    `keepalive_after` (seconds; None: never) and `max_body` (bytes) as in the settings of these names.
+    `keepalive_after` (seconds; None: never) and `max_body` (bytes) as in the settings of these names. `codings`: which
+    content codings of a body can be undone.
     """
-    return App(gateway, keepalive_after, max_body, lifespan)
+    return App(gateway, door, keepalive_after, max_body, codings, lifespan)
 
 
 class App:
     """An ASGI 3 application."""
 
-    def __init__(self, gateway: Gateway, keepalive_after: float | None, max_body: int, lifespan: Lifespan) -> None:
+    def __init__(
+        self,
+        gateway: Gateway,
+        door: Door,
+        keepalive_after: float | None,
+        max_body: int,
+        codings: Codings,
+        lifespan: Lifespan,
+    ) -> None:
         self._gateway = gateway
+        self._door = door
         self._keepalive_after = keepalive_after
         self._max_body = max_body
+        self._codings = codings
         self._lifespan = lifespan
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -63,18 +79,33 @@ class App:
 
     async def _http(self, scope: Scope, receive: Receive, send: Send) -> None:
         path: bytes = scope["raw_path"]
+        found = self._door.find(path)
         if _has_lost_body(scope):
             body = wire.error_body(LOST_BODY, "invalid_request_error")
             await _say(receive, send, 501, body, (b"connection", b"close"))
-        elif path == CHAT and scope["method"] == "POST":
-            await chat(self._gateway, scope, receive, send, self._max_body, self._keepalive_after)
-        elif path.startswith(b"/v1/") or path == b"/v1":
-            handler = websocket if is_handshake(scope) else passthrough
-            await handler(self._gateway, scope, receive, send)
+        elif found is not None:
+            await self._enter(*found, scope, receive, send)
         elif path == b"/healthz":
             await _say(receive, send, 200, b'{"status":"ok"}')
         else:
             await _say(receive, send, 404, wire.error_body(NO_SUCH_PATH, "invalid_request_error", code="not_found"))
+
+    async def _enter(self, upstream: str | None, path: bytes, scope: Scope, receive: Receive, send: Send) -> None:
+        """Handlers see the path from `/v1` on, and no key that is this proxy's own."""
+        caller = self._door.admit(scope["headers"])
+        if caller is None:
+            body = wire.error_body(NO_KEY, "invalid_request_error", code="invalid_api_key")
+            await _say(receive, send, 401, body, CHALLENGE)
+            return
+        gateway = self._gateway
+        if upstream is not None or caller.name is not None:
+            gateway = Addressed(gateway, upstream, caller.name)
+        scope = {**scope, "raw_path": path, "headers": caller.headers}
+        if path == CHAT and scope["method"] == "POST":
+            await chat(gateway, scope, receive, send, self._max_body, self._keepalive_after, self._codings)
+        else:
+            handler = websocket if is_handshake(scope) else passthrough
+            await handler(gateway, scope, receive, send)
 
     async def _live(self, receive: Receive, send: Send) -> None:
         await receive()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from proxy.core import wire
-from proxy.core.coding import decode
+from proxy.core.coding import Codings, decode
 from proxy.forward import Gateway, Incoming
 from proxy.ports import Answer
 from proxy.web.inlet import Inlet, Receive, Scope, Send
@@ -17,12 +17,18 @@ PULSE = 10.0  # seconds between two comments at most; load balancers cut what is
 
 
 async def chat(
-    gateway: Gateway, scope: Scope, receive: Receive, send: Send, max_body: int, keepalive_after: float | None
+    gateway: Gateway,
+    scope: Scope,
+    receive: Receive,
+    send: Send,
+    max_body: int,
+    keepalive_after: float | None,
+    codings: Codings,
 ) -> None:
     """Answer a chat request. A body above `max_body` bytes passes through as a stream, unread."""
     inlet = Inlet(receive)
     headers = tuple(scope["headers"])
-    patience = Patience(send, keepalive_after)
+    patience = Patience(send, keepalive_after, codings)
 
     async def work() -> Answer:
         length = wire.first(headers, b"content-length")
@@ -45,11 +51,12 @@ class Patience:
     costs), commits to status 200, and sends comments until the answer is there.
     """
 
-    __slots__ = ("_after", "_promised", "_send", "_task", "_timer")
+    __slots__ = ("_after", "_promised", "_send", "_task", "_timer", "codings")
 
-    def __init__(self, send: Send, after: float | None) -> None:
+    def __init__(self, send: Send, after: float | None, codings: Codings) -> None:
         self._send = send
         self._after = after
+        self.codings = codings
         self._timer: asyncio.TimerHandle | None = None
         self._task: asyncio.Task[None] | None = None
         self._promised = False
@@ -71,7 +78,7 @@ class Patience:
         self._task = asyncio.create_task(self._pulse(body, content_encoding))
 
     async def _pulse(self, body: bytes, content_encoding: bytes | None) -> None:
-        if not await asyncio.to_thread(_wants_stream, body, content_encoding):
+        if not await asyncio.to_thread(_wants_stream, body, content_encoding, self.codings):
             return
         await self._send({"type": "http.response.start", "status": 200, "headers": EVENT_STREAM})
         self._promised = True
@@ -80,6 +87,6 @@ class Patience:
             await asyncio.sleep(min(PULSE, self._after or PULSE))
 
 
-def _wants_stream(body: bytes, content_encoding: bytes | None) -> bool:
-    decoded = decode(body, content_encoding)
+def _wants_stream(body: bytes, content_encoding: bytes | None, codings: Codings) -> bool:
+    decoded = decode(body, content_encoding, codings=codings)
     return decoded is not None and wire.wants_stream(decoded)

@@ -10,7 +10,7 @@ from http import HTTPStatus
 from typing import Protocol
 
 from proxy.core import wire
-from proxy.core.coding import Decoder, Undecodable
+from proxy.core.coding import Codings, Decoder, Undecodable
 from proxy.errors import ProxyError, Unreachable, UpstreamError
 from proxy.ports import Answer, Headers
 from proxy.web.inlet import ClientGone, Inlet, Send
@@ -29,7 +29,10 @@ _BODILESS = (HTTPStatus.NO_CONTENT, HTTPStatus.NOT_MODIFIED)  # RFC 9112, 6.3
 
 
 class Wait(Protocol):
-    """What happens while a request waits for its answer."""
+    """What happens while a request waits for its answer. `codings`: what can be undone of one that comes too late."""
+
+    @property
+    def codings(self) -> Codings: ...
 
     async def end(self) -> bool:
         """Stop; whether a status and a stream have been promised to the client by now."""
@@ -75,8 +78,8 @@ async def _respond(
         if answer is None:
             if failure is not None and not inlet.gone:
                 await _refuse(inlet, send, failure, promised)
-        elif promised:
-            await _continue(inlet, send, answer)
+        elif wait is not None and promised:
+            await _continue(inlet, send, answer, wait.codings)
         elif answer.status == HTTPStatus.SWITCHING_PROTOCOLS and converse is not None:
             inlet.complete = True
             await converse(answer)
@@ -111,10 +114,10 @@ async def _relay(inlet: Inlet, send: Send, method: str, answer: Answer) -> None:
     await _finish(inlet, send, b"")
 
 
-async def _continue(inlet: Inlet, send: Send, answer: Answer) -> None:
+async def _continue(inlet: Inlet, send: Send, answer: Answer, codings: Codings) -> None:
     """Put an answer behind the comments of a stream that was promised, whatever the answer is."""
     try:  # the head that would have named a coding is out already
-        decoder = Decoder(wire.first(answer.headers, b"content-encoding"))
+        decoder = Decoder(wire.first(answer.headers, b"content-encoding"), codings=codings)
     except Undecodable:
         await _finish(inlet, send, wire.error_ending(wire.error_body(UNREADABLE, UpstreamError.type)))
         return

@@ -304,26 +304,42 @@ def test_cancelling_closes_the_connection() -> None:
         with_upstream(work)
 
 
-def test_a_post_is_never_sent_twice() -> None:
-    """A server that takes a request on a kept connection and closes it has perhaps acted on it: no second attempt."""
+@pytest.mark.parametrize(("works", "sent"), [(0.0, 2), (1.2, 1)])
+def test_a_connection_that_was_closed_while_idle_costs_nothing(works: float, sent: int) -> None:
+    """Gone at once on a kept connection: sent again on a new one. A server that took its time has perhaps acted on it."""
     seen: list[bytes] = []
 
     def handler(peer: Peer) -> bool | None:
         seen.append(peer.request.line)
-        if b"/second" in peer.request.line:
+        if b"/second" in peer.request.line and len(seen) == 2:
+            time.sleep(works)
             return False
         peer.answer()
         return None
 
     async def work(upstream: AiohttpUpstream) -> None:
         await fetch(upstream, Call("POST", server.url + "/first", (), b"x"))
-        with pytest.raises(Unreachable):
+        if sent == 1:
+            with pytest.raises(Unreachable):
+                await fetch(upstream, Call("POST", server.url + "/second", (), b"x"))
+        else:
             await fetch(upstream, Call("POST", server.url + "/second", (), b"x"))
 
     with run_raw(handler) as server:
         with_upstream(work)
-    assert seen == [b"POST /first HTTP/1.1", b"POST /second HTTP/1.1"]
-    assert server.connections == 1
+    assert seen == [b"POST /first HTTP/1.1", *[b"POST /second HTTP/1.1"] * sent]
+
+
+def test_a_new_connection_that_dies_is_no_reason_to_send_again() -> None:
+    """Nothing had lain idle."""
+
+    async def work(upstream: AiohttpUpstream) -> None:
+        with pytest.raises(Unreachable):
+            await fetch(upstream, Call("POST", server.url + "/only", (), b"x"))
+
+    with run_raw(lambda peer: False) as server:
+        with_upstream(work)
+    assert len(server.requests) == 1
 
 
 def test_a_streamed_body_is_never_sent_in_part() -> None:

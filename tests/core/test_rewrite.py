@@ -119,6 +119,11 @@ MERGES: list[tuple[bytes, Any]] = [
     (b'{"role":"user","content":[]}', [{"type": "text", "text": TEXT}]),
     (b'{"role":"user","content":null}', TEXT),
     (b'{"role":"user"}', TEXT),
+    (
+        b'{"role":"user","content":{"type":"text","text":"alone"}}',
+        [{"type": "text", "text": TEXT}, {"type": "text", "text": "alone"}],
+    ),
+    (b'{"role":"user","content":7}', [{"type": "text", "text": TEXT}, 7]),
     (b'{"role":"user","name":"n","content":"x","cache_control":{"type":"ephemeral"}}', f"{TEXT}\n\nx"),
 ]
 
@@ -145,6 +150,24 @@ def test_two_user_messages_become_one(first: bytes, second: bytes) -> None:
     assert merged["role"] == "user"
     said = json.dumps(merged["content"])
     assert said.index("one") < said.index("two")
+
+
+@pytest.mark.parametrize(
+    ("second", "added"),
+    [
+        (b'{"role":"user"}', []),
+        (b'{"role":"user","content":null}', []),
+        (b'{"role":"user","content":[ ]}', []),
+        (b'{"role":"user","content":{"type":"text","text":"two"}}', [{"type": "text", "text": "two"}]),
+        (b'{"role":"user","content":7}', [7]),
+    ],
+)
+@pytest.mark.parametrize("first", ["one", [{"type": "text", "text": "one"}]])
+def test_a_second_message_of_any_content_adds_what_it_says(first: Any, second: bytes, added: list[Any]) -> None:
+    """Nothing for one that says nothing; no part is ever empty."""
+    merged = json.loads(rewrite.merge_messages(json.dumps({"role": "user", "content": first}).encode(), second))
+    part = [{"type": "text", "text": "one"}]
+    assert merged["content"] in ("one", part) if not added else merged["content"] == [*part, *added]
 
 
 def test_a_removed_result_says_what_it_was_about() -> None:

@@ -74,6 +74,8 @@ def test_head(roles: list[str], length: int) -> None:
         ([{"type": "text", "text": "x"}], True),
         (7, False),
         (["bare"], True),
+        ({"type": "text", "text": "one part without its list"}, True),
+        ({"type": "text", "text": " "}, False),
     ],
 )
 def test_a_user_message_is_real_if_it_says_something(content: object, real: bool) -> None:

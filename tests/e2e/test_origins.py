@@ -29,8 +29,9 @@ class World:
         urls = [f"{stack.enter_context(serve_in_thread(fake))}/v1" for fake in (self.here, self.there)]
         self.url = stack.enter_context(proxy(Settings.model_validate(settings(*urls))))
 
-    def ask(self, **more: Any) -> None:
-        reply = post(self.url, chat(talk(LONG), **more), headers=CLIENT)
+    def ask(self, *, name: str = "", headers: dict[str, str] = CLIENT, **more: Any) -> None:
+        url = self.url.removesuffix("/v1") + (f"/{name}/v1" if name else "/v1")
+        reply = post(url, chat(talk(LONG), **more), headers=headers)
         assert reply.status == 200
 
     @staticmethod
@@ -61,7 +62,9 @@ def test_another_summariser_gets_text_and_its_own_key_only(key: str | None) -> N
     with ExitStack() as stack:
         world = World(
             stack,
-            lambda here, there: window(upstream=here, summarizer={"upstream": there, "model": SUMMARIZER, "api_key": key}),
+            lambda here, there: window(
+                upstream=here, summarizer={"upstream": there, "model": SUMMARIZER, "api_key": key}
+            ),
         )
         world.ask()
     assert world.there.summaries and not world.there.chats
@@ -71,7 +74,9 @@ def test_another_summariser_gets_text_and_its_own_key_only(key: str | None) -> N
     assert "key-of-the-operator" not in world.seen(world.here)
 
 
-@pytest.mark.parametrize(("key", "expected"), [(None, None), ("operator-key", "operator-key"), ("client", "secret-of-the-client")])
+@pytest.mark.parametrize(
+    ("key", "expected"), [(None, None), ("operator-key", "operator-key"), ("client", "secret-of-the-client")]
+)
 def test_a_routed_upstream_gets_the_key_that_is_meant_for_it(key: str | None, expected: str | None) -> None:
     """The client's own only where the configuration says so; summaries go where the request goes."""
     with ExitStack() as stack:
@@ -98,3 +103,35 @@ def test_an_operators_key_takes_the_place_of_the_clients() -> None:
         world.ask()
     assert "secret-of-the-client" not in world.seen(world.here)
     assert world.seen(world.here).count("Bearer operator-key") == len(world.here.requests)
+
+
+def test_a_named_address_takes_conversation_summary_and_keys_to_one_origin() -> None:
+    """The client's own key, and nothing of it at the common upstream."""
+    with ExitStack() as stack:
+        world = World(stack, lambda here, there: window(upstream=here, api_key="k", upstreams={"far": {"url": there}}))
+        world.ask(name="far")
+    assert not world.here.requests
+    assert len(world.there.summaries) == 1 and len(world.there.chats) == 1
+    assert world.seen(world.there).count("Bearer secret-of-the-client") == 2
+
+
+@pytest.mark.parametrize("name", ["", "far"])
+def test_client_keys_of_the_proxy_reach_no_origin(name: str) -> None:
+    """Summaries included; and what one team had compacted another has to have compacted anew."""
+    clients = [{"key": f"secret-of-the-client-{team}", "tenant": team} for team in ("a", "b")]
+    clients.append({"key": "secret-of-the-client-a2", "tenant": "a"})
+    with ExitStack() as stack:
+        world = World(
+            stack,
+            lambda here, there: window(
+                upstream=here, upstreams={"far": {"url": there, "api_key": "operator-key"}}, clients=clients
+            ),
+        )
+        fake = world.there if name else world.here
+        made = []
+        for key in ("a", "a2", "b", "a"):
+            world.ask(name=name, headers=CLIENT | {"authorization": f"Bearer secret-of-the-client-{key}"})
+            made.append(len(fake.summaries))
+    assert made == [1, 1, 2, 2]
+    assert "secret-of-the-client" not in world.seen(fake)
+    assert world.seen(fake).count("Bearer operator-key") == (len(fake.requests) if name else 0)

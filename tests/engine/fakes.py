@@ -92,7 +92,9 @@ def openai_wording(window: int, prompt: int, output: int) -> Message:
     """OpenAI's error, as its API gives it."""
     said = f"This model's maximum context length is {window} tokens. However, "
     if output and prompt <= window:
-        said += f"you requested {prompt + output} tokens ({prompt} in the messages, {output} in the completion). Please "
+        said += (
+            f"you requested {prompt + output} tokens ({prompt} in the messages, {output} in the completion). Please "
+        )
         said += "reduce the length of the messages or completion."
     else:
         said += f"your messages resulted in {prompt} tokens. Please reduce the length of the messages."
@@ -298,7 +300,7 @@ class World:
         self.lines: Lines = []
         self.clock = clock or FakeClock()
         given = dict(settings or {})
-        summarizer = {"window": 100_000, **given.pop("summarizer", {})}  # so that one call is enough
+        summarizer = {"model": "s", "window": 100_000, **given.pop("summarizer", {})}  # so that one call is enough
         common = {"upstream": BASE, "store": "memory:", "models": {"*": {"window": window}}}
         self.settings = Settings.model_validate({**common, "summarizer": summarizer, **given})
         self.upstream = upstream or FakeUpstream()
@@ -353,6 +355,15 @@ class World:
         return messages
 
 
+async def until(condition: Callable[[], bool]) -> None:
+    """Let others work until it is so."""
+    for _ in range(2_000):
+        if condition():
+            return
+        await asyncio.sleep(0.002)
+    raise AssertionError("it never came to that")
+
+
 def incoming(body: bytes, *headers: tuple[bytes, bytes]) -> Incoming:
     return Incoming("POST", b"/chat/completions", b"", (*CLIENT_KEY, *JSON, *headers), body)
 
@@ -374,6 +385,18 @@ def talk(exchanges: int, size: int = 100, *, opening: str = "harbour") -> list[M
 
 
 def _filler(seed: int, tokens: int) -> str:
-    words = "crane berth tariff ledger courier permit invoice archive manifest pilot gate clerk tide".split()
-    text = " ".join(f"{words[(seed * 7 + k * k) % 13]} {words[(seed + k * 5) % 13]}" for k in range(tokens))
+    words = (
+        "crane",
+        "berth",
+        "tariff",
+        "ledger",
+        "courier",
+        "permit",
+        "invoice",
+        "archive",
+        "manifest",
+        "pilot",
+        "gate",
+    )
+    text = " ".join(f"{words[(seed * 7 + k * k) % 11]} {words[(seed + k * 5) % 11]}" for k in range(tokens))
     return text[: tokens * 4]

@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from typing import Any
 
+from proxy.access import Access
 from proxy.adapters.upstream import AiohttpUpstream
 from proxy.forward import Forwarder, Gateway
 from proxy.ports import Upstream
@@ -24,7 +25,8 @@ def proxy_before(
     **options: Any,
 ) -> Iterator[str]:
     """Yield the proxy's address (without /v1). `options` are those of `create_app`."""
-    router = Router(Settings.model_validate({"upstream": f"{upstream}/v1"} | (settings or {})))
+    configured = Settings.model_validate({"upstream": f"{upstream}/v1"} | (settings or {}))
+    router = Router(configured)
     client = AiohttpUpstream(connect_timeout=1)
 
     @asynccontextmanager
@@ -32,6 +34,6 @@ def proxy_before(
         yield
         await client.aclose()
 
-    app = create_app(gateway(client, router), lifespan=lifespan, **options)
+    app = create_app(gateway(client, router), Access(configured), lifespan=lifespan, **options)
     with run_app(app, **(serve_options() | {"timeout_graceful_shutdown": 0.5})) as url:
         yield url

@@ -1,12 +1,17 @@
 from __future__ import annotations
 
 import socket
+import struct
+import threading
 import time
 
 import pytest
 
-from tests.servers import Peer, connect, run_raw
+from tests.servers import DEADLINE, Peer, connect, run_raw
+from tests.web.handshake import AGREED, HANDSHAKE, joined, read_until
 from tests.web.serving import proxy_before
+
+RESET = struct.pack("ii", 1, 0)  # for SO_LINGER: closing the socket resets the connection
 
 
 def echo(peer: Peer) -> None:
@@ -81,3 +86,136 @@ def _read_answer(sock: socket.socket) -> bytes:
     while len(body) < length:
         body += sock.recv(65536)
     return head + b"\r\n\r\n" + body
+
+
+@pytest.mark.parametrize("cut", range(85, 125, 3))
+def test_a_handshake_in_two_segments(cut: int) -> None:
+    """Where the network cuts it does not matter."""
+    with (
+        run_raw(lambda peer: peer.send(AGREED + b"\r\nfirst")) as upstream,
+        proxy_before(upstream.url) as url,
+        connect(url) as sock,
+    ):
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        sock.sendall(HANDSHAKE[:cut])
+        _settle()
+        sock.sendall(HANDSHAKE[cut:] + b"\r\n")
+        assert read_until(sock, b"first").startswith(b"HTTP/1.1 101 ")
+
+
+@pytest.mark.parametrize("reset", [False, True])
+def test_a_client_that_leaves_takes_the_upstream_along(reset: bool) -> None:
+    """However it leaves, the upstream's connection is closed too."""
+    closed: list[bool] = []
+    done = threading.Event()
+
+    def wait(peer: Peer) -> bool:
+        closed.append(peer.wait_closed())
+        done.set()
+        return False
+
+    with joined(wait) as sock:
+        if reset:
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET)
+        sock.close()
+        assert done.wait(DEADLINE)
+    assert closed == [True]
+
+
+@pytest.mark.parametrize("reset", [False, True])
+def test_an_upstream_that_leaves_takes_the_client_along(reset: bool) -> None:
+    """However it leaves, the client's connection is closed too."""
+
+    def leave(peer: Peer) -> bool:
+        if reset:
+            peer.sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET)
+        return False
+
+    with joined(leave) as sock:
+        assert sock.recv(1) == b""
+
+
+def test_a_client_that_leaves_before_the_upstream_agrees() -> None:
+    """The handshake is given up."""
+    closed: list[bool] = []
+    asked, done = threading.Event(), threading.Event()
+
+    def wait(peer: Peer) -> bool:
+        asked.set()
+        closed.append(peer.wait_closed())
+        done.set()
+        return False
+
+    with run_raw(wait) as upstream, proxy_before(upstream.url) as url:
+        with connect(url) as sock:
+            sock.sendall(HANDSHAKE + b"\r\n")
+            assert asked.wait(DEADLINE)
+        assert done.wait(DEADLINE)
+    assert closed == [True]
+
+
+def test_a_client_that_does_not_wait_is_cut_off() -> None:
+    """What comes before the upstream has agreed is neither HTTP nor a WebSocket."""
+    asked = threading.Event()
+
+    def late(peer: Peer) -> bool:
+        asked.wait(DEADLINE)
+        peer.send(AGREED + b"\r\n")
+        return not peer.wait_closed()
+
+    with run_raw(late) as upstream, proxy_before(upstream.url) as url, connect(url) as sock:
+        sock.sendall(HANDSHAKE + b"\r\n" + b"GET /v1/smuggled HTTP/1.1\r\nHost: x\r\n\r\n")
+        _settle()
+        asked.set()
+        assert sock.recv(65536) == b""
+    assert [request.line for request in upstream.requests] == [b"GET /v1/realtime?model=x HTTP/1.1"]
+
+
+def test_who_does_not_read_is_waited_for() -> None:
+    """Neither side's speech is collected in the proxy: a sender whose peer does not read has to stop."""
+    most = 64 * 1024 * 1024  # far above what sockets and the proxy's buffers hold
+    stopped, released = threading.Event(), threading.Event()
+    sent: list[int] = []
+
+    def flood(sock: socket.socket) -> int:
+        sock.settimeout(0.5)
+        size = 0
+        try:
+            while size < most:
+                size += sock.send(b"x" * 65536)
+        except TimeoutError:
+            pass
+        return size
+
+    def upstream(peer: Peer) -> bool:
+        sent.append(flood(peer.sock))
+        stopped.set()
+        released.wait(60)
+        return False
+
+    with joined(upstream) as sock:
+        assert stopped.wait(60)
+        sent.append(flood(sock))
+        released.set()
+    assert len(sent) == 2
+    assert 0 < max(sent) < most
+
+
+def test_the_server_stops_while_sockets_are_open() -> None:
+    """At shutdown both sides are closed at once."""
+    done = threading.Event()
+
+    def agree(peer: Peer) -> bool:
+        peer.send(AGREED + b"\r\n")
+        if peer.wait_closed():
+            done.set()
+        return False
+
+    with run_raw(agree) as upstream:
+        with proxy_before(upstream.url) as url:
+            sock = connect(url)
+            sock.sendall(HANDSHAKE + b"\r\n")
+            read_until(sock, b"\r\n\r\n")
+        with sock:
+            assert sock.recv(1) == b""
+        assert done.wait(DEADLINE)

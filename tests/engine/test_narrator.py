@@ -1,0 +1,299 @@
+"""Getting the prose of a summary out of a model, whatever it answers."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import re
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from proxy.core import turns
+from proxy.engine.narrator import CALLS_MOST, LEAST_ROOM, Endpoint, Narrator, Task
+from proxy.engine.prudence import BACK_OFF, Prudence
+from proxy.errors import SummaryError
+from proxy.ports import SummaryAnswer
+from tests.engine.fakes import GOOD, FakeClock, FakeSummariser, Message, Reply, count, talk
+
+LOOP = "The user asked for the berth plan of Monday morning. " * 40
+POINTS = [
+    "- The crane was checked against the list and put where it belongs.",
+    "- A permit had run out; the clerk renewed it on the same day, at no cost.",
+    "- Nobody knew who had moved the manifest, so the archive was searched twice.",
+    "- Of three courier services the cheapest was chosen, for it comes every morning.",
+    "- What remains open is the tariff, which is to be settled next week, once it belongs.",
+]
+CUT = SummaryAnswer("\n".join([*POINTS, "- And th"]), "length")
+SHORT = SummaryAnswer("The user as", "length")
+
+
+class Room:
+    """A narrator with its summariser and clock."""
+
+    def __init__(self, *script: Reply, calls_per_hour: int = 100) -> None:
+        self.clock = FakeClock()
+        self.prudence = Prudence(self.clock, calls_per_hour)
+        self.summariser = FakeSummariser(script=script)
+        self.narrator = Narrator(self.summariser, self.prudence, count)
+
+    def tell(self, asked: Task, *endpoints: Endpoint) -> tuple[str, int, str]:
+        told, calls, endpoint = asyncio.run(self.narrator.tell(asked, endpoints or (at("m"),)))
+        return told, calls, endpoint.model
+
+    @property
+    def lines(self) -> list[str]:
+        return self.summariser.lines
+
+    def transcripts(self) -> list[str]:
+        """What stood between the marks in each call, its nonce removed."""
+        found = []
+        for call in self.summariser.calls:
+            match = re.search(r"BEGIN TRANSCRIPT (\w+) .*?\n(.*)\n.*?END TRANSCRIPT \1", call.user, re.DOTALL)
+            assert match is not None
+            found.append(match[2])
+        return found
+
+
+def at(model: str, *, window: int | None = 100_000, **more: Any) -> Endpoint:
+    values: dict[str, Any] = {"max_tokens": None, "scale": 1.0, "silence": 9.0, "total": 99.0, **more}
+    return Endpoint(url="http://u/v1/chat/completions", headers=((b"k", b"v"),), model=model, window=window, **values)
+
+
+def task(messages: Sequence[Message] = tuple(talk(5)[1:]), **more: Any) -> Task:
+    starts = turns.rounds([turns.read(m, 1) for m in messages])
+    values: dict[str, Any] = {"first": 0, "previous": None, "form": "sliding", "budget": 400, **more}
+    return Task(messages=messages, starts=starts, **values)
+
+
+def test_what_fits_is_one_call() -> None:
+    """The task, the transcript as data, the instruction again, and nothing of the client's body."""
+    room = Room()
+    assert room.tell(task()) == (GOOD, 1, "m")
+    assert room.lines == ["summariser ← 11 messages"]
+    (call,) = room.summariser.calls
+    assert (call.url, call.headers, call.model) == ("http://u/v1/chat/completions", ((b"k", b"v"),), "m")
+    assert (call.silence, call.total) == (9.0, 99.0)
+    assert "Question 3" in room.transcripts()[0] and "Question" not in call.system
+
+
+def test_the_summary_before_it_is_updated() -> None:
+    """Its text goes along, and the messages are numbered on."""
+    room = Room()
+    room.tell(task(previous="What was told before.", first=30))
+    (call,) = room.summariser.calls
+    assert "What was told before." in call.user and "[30 user]" in call.user
+
+
+def test_two_calls_never_share_a_nonce() -> None:
+    """What a transcript quotes of an older call cannot end this one."""
+    room = Room()
+    room.tell(task())
+    room.tell(task())
+    first, second = (re.findall(r"BEGIN TRANSCRIPT (\w+)", call.user) for call in room.summariser.calls)
+    assert first != second
+
+
+def test_what_is_too_long_is_folded() -> None:
+    """Each chunk updates the summary of those before it, every message is in one of them, and each call fits."""
+    summaries = [f"Part {i}: the user asked for several things, and each of them was done." for i in range(3)]
+    room = Room(*summaries)
+    told, calls, _ = room.tell(task(talk(60)[1:], budget=300), at("m", window=6_000))
+    assert (told, calls) == (summaries[2], 3)
+    assert [[f"Part {i}" in call.user for i in range(2)] for call in room.summariser.calls] == [
+        [False, False],
+        [True, False],
+        [False, True],
+    ]
+    everything = "\n\n".join(room.transcripts())
+    assert re.findall(r"(?m)^\[(\d+) ", everything) == [str(i) for i in range(121)]
+    for call in room.summariser.calls:
+        assert count(call.system) + count(call.user) + call.max_tokens <= 6_000
+
+
+def test_long_results_are_squeezed_rather_than_told_in_two_calls() -> None:
+    """A cut in the middle of the longest costs less than a summary of a summary."""
+    messages = [*talk(2)[1:], {"role": "assistant", "content": "look"}, {"role": "user", "content": "long " * 1_500}]
+    room = Room()
+    room.tell(task(messages), at("m", window=3_000))
+    assert room.lines == ["summariser ← 7 messages"]
+    assert "characters left out" in room.transcripts()[0]
+
+
+def overflow(excess: float | None = None) -> SummaryError:
+    return SummaryError("overflow", excess)
+
+
+@pytest.mark.parametrize("window", [3_000, 100_000, None])
+@pytest.mark.parametrize("excess", [None, 1.01, 1.8])
+def test_after_an_overflow_each_call_is_shorter(window: int | None, excess: float | None) -> None:
+    """The same bytes would be refused again, whether the tokeniser or the window is other than we thought."""
+    room = Room(*[overflow(excess)] * 3)
+    told, calls, _ = room.tell(task(talk(12)[1:]), at("m", window=window))
+    assert told == GOOD and 4 <= calls <= CALLS_MOST
+    sizes = [count(text) for text in room.transcripts()[:4]]
+    least = 1.1 if excess else 1.9
+    assert all(a >= least * b or b <= LEAST_ROOM for a, b in itertools.pairwise(sizes)), sizes
+    assert len(set(sizes)) == 4
+
+
+def test_overflows_without_end_are_at_most_eight_calls() -> None:
+    """Fewer where nothing can be made smaller any more; then it failed."""
+    room = Room(*[overflow()] * 20)
+    with pytest.raises(SummaryError, match="overflow"):
+        room.tell(task(talk(60)[1:]))
+    sizes = [count(text) for text in room.transcripts()]
+    assert len(sizes) <= CALLS_MOST and sizes == sorted(set(sizes), reverse=True)
+    room = Room(*[overflow()] * 20)
+    with pytest.raises(SummaryError, match="overflow"):
+        room.tell(task(talk(1)[1:]))
+    sizes = [count(text) for text in room.transcripts()]
+    assert sizes == sorted(set(sizes), reverse=True) and sizes[-1] <= LEAST_ROOM
+
+
+def test_what_was_learned_of_its_tokeniser_is_remembered() -> None:
+    """The next summary of the same length is in chunks at once."""
+    room = Room(overflow(2.0))
+    room.tell(task(talk(24)[1:]), at("m", window=8_000))
+    before = len(room.lines)
+    room.tell(task(talk(24)[1:]), at("m", window=8_000))
+    assert room.lines[0].endswith("overflow") and before >= 3
+    assert not any("overflow" in line for line in room.lines[before:]) and len(room.lines) - before >= 2
+
+
+def test_a_usage_teaches_the_scale_within_reason() -> None:
+    """Less than ours or far more is not believed."""
+
+    def chunks(*prompts: int) -> int:
+        room = Room(*(SummaryAnswer(GOOD, "stop", prompt) for prompt in prompts))
+        for _ in prompts:
+            room.tell(task(talk(12)[1:]), at("m", window=8_000))
+        before = len(room.lines)
+        room.tell(task(talk(24)[1:]), at("m", window=8_000))
+        return len(room.lines) - before
+
+    assert chunks() == chunks(100) == chunks(10**9) == 1
+    assert chunks(7_000) > 1
+
+
+@pytest.mark.parametrize("corrected", [False, True])
+def test_never_more_than_eight_calls(corrected: bool) -> None:
+    """What is older than they reach is outlined, and so is what corrections leave no call for."""
+    script = [LOOP if corrected and i % 2 == 0 else f"{GOOD} Part {i}." for i in range(40)]
+    room = Room(*script)
+    told, calls, _ = room.tell(task(talk(400)[1:], budget=300), at("m", window=4_000))
+    assert calls == len(room.lines) == CALLS_MOST
+    assert told.startswith(f"{GOOD} Part 7.")
+    # the older ones stand as an outline in the first call, the newest, if they were not reached, behind the last
+    assert re.search(r"(?m)^\d+ user: Question \d+ about", room.summariser.calls[0].user)
+    assert bool(re.search(r"(?m)^\d+ user: Question 39\d about", told)) == corrected
+
+
+# --- judging
+
+
+@pytest.mark.parametrize(
+    "bad",
+    ["", "I'm sorry, I cannot help with that.", LOOP, "<html><body>502</body></html>", '{"name": "look", "arguments": {}}', SHORT],
+    ids=["empty", "refusal", "loop", "html", "tool", "cut off at once"],
+)  # fmt: skip
+def test_a_bad_answer_is_corrected_once(bad: Reply) -> None:
+    """The second call names what was wrong; a good answer is then as good as any."""
+    room = Room(bad)
+    assert room.tell(task()) == (GOOD, 2, "m")
+    first, second = room.summariser.calls
+    assert "Your last answer" in second.user and "Your last answer" not in first.user
+    grown = bad == "" or bad is SHORT
+    assert second.max_tokens == first.max_tokens * (2 if grown else 1)
+
+
+def test_twice_bad_is_a_failure() -> None:
+    """And nobody is asked a third time."""
+    room = Room("", "I'm sorry, I cannot help with that.")
+    with pytest.raises(SummaryError, match="refusal"):
+        room.tell(task())
+    assert len(room.lines) == 2
+
+
+def test_what_a_machine_can_mend_is_mended() -> None:
+    """A long answer that was cut off at once; a looping one only if it loops again."""
+    room = Room(CUT)
+    told, calls, _ = room.tell(task())
+    assert calls == 1 and told.endswith("belongs.") and "And th" not in told
+    mendable = CUT.text.replace("And th", "") + LOOP
+    room = Room(mendable, mendable)
+    told, calls, _ = room.tell(task())
+    assert calls == 2 and told.count("berth plan of Monday") <= 2
+
+
+def test_a_copy_is_refused() -> None:
+    """The transcript is no summary of itself."""
+    room = Room()
+    messages = talk(5)[1:]
+    room.tell(task(messages))
+    copy = room.transcripts()[0][:1_500]
+    room = Room(copy, copy)
+    with pytest.raises(SummaryError, match=r"echo|continuation"):
+        room.tell(task(messages))
+
+
+# --- who is asked
+
+
+def test_when_one_fails_the_next_is_asked() -> None:
+    """In their order; the name of the one who wrote it comes along."""
+    room = Room(SummaryError("http_5xx"), SummaryError("timeout"))
+    assert room.tell(task(), at("a"), at("b"), at("c")) == (GOOD, 1, "c")
+    assert [call.model for call in room.summariser.calls] == ["a", "b", "c"]
+
+
+def test_a_failure_rests_and_a_success_ends_it() -> None:
+    """Nobody waits for a server that just failed."""
+    room = Room(SummaryError("unreachable"))
+    with pytest.raises(SummaryError, match="unreachable"):
+        room.tell(task())
+    with pytest.raises(SummaryError, match="resting"):
+        room.tell(task())
+    assert room.tell(task(), at("m"), at("b"))[2] == "b"
+    room.clock.advance(BACK_OFF)
+    assert room.tell(task(), at("m"), at("b"))[2] == "m"
+    room.summariser.script = [SummaryError("unreachable")]
+    with pytest.raises(SummaryError, match="unreachable"):
+        room.tell(task())
+    room.clock.advance(BACK_OFF)
+    assert room.tell(task())[2] == "m"
+
+
+def test_a_cap_on_calls() -> None:
+    """Whatever happens, an hour costs no more than that, but for what was begun."""
+    room = Room(calls_per_hour=3)
+    for _ in range(3):
+        room.tell(task())
+    with pytest.raises(SummaryError, match="resting"):
+        room.tell(task())
+    room.clock.advance(3_601)
+    assert room.tell(task())[1] == 1
+
+
+def test_nobody_to_ask() -> None:
+    """That is a failure like any other."""
+    with pytest.raises(SummaryError, match="resting"):
+        asyncio.run(Room().narrator.tell(task(), ()))
+
+
+def test_the_answer_has_its_share_of_the_window() -> None:
+    """At most a quarter, or what is configured."""
+    room = Room()
+    room.tell(task(budget=2_000))
+    room.tell(task(budget=2_000), at("m", window=6_000))
+    room.tell(task(budget=2_000), at("m", max_tokens=700))
+    assert [call.max_tokens for call in room.summariser.calls] == [2_600, 1_500, 700]
+
+
+def test_no_text_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    """A failure is told by its reason."""
+    room = Room("I'm sorry, I cannot say what Question 1 was.", "I'm sorry, I cannot do that.")
+    with pytest.raises(SummaryError):
+        room.tell(task(), at("m\nnext"))
+    assert [r.getMessage() for r in caplog.records] == ["the summarizer 'm\\nnext' failed: refusal"]
