@@ -129,6 +129,12 @@ class Store(Protocol):
     async def aclose(self) -> None: ...
 
 
+class Catalogue(Protocol):
+    def window(self, base_url: str, model: str) -> int | None:
+        """The context window, in tokens, of a model at a well-known address; None if it is not known."""
+        ...
+
+
 class Clock(Protocol):
     def now(self) -> float:
         """Seconds since the epoch: for what is stored."""

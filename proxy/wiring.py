@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
 
 from proxy.access import Access
+from proxy.adapters.catalogue import GenaiPrices
 from proxy.adapters.clock import SystemClock
 from proxy.adapters.codings import ALL_CODINGS
 from proxy.adapters.encoding import O200k
@@ -18,14 +19,7 @@ from proxy.adapters.secret import install_secret
 from proxy.adapters.sqlite import SqliteStore
 from proxy.adapters.summariser import HttpSummariser
 from proxy.adapters.upstream import AiohttpUpstream
-from proxy.engine.checkpoints import Checkpoints
-from proxy.engine.compactor import Compactor
-from proxy.engine.decider import Decider
-from proxy.engine.engine import Engine
-from proxy.engine.knowledge import Knowledge
-from proxy.engine.narrator import Narrator
-from proxy.engine.prudence import Prudence
-from proxy.engine.reader import Reader
+from proxy.engine.assembly import assemble
 from proxy.errors import ConfigError, StoreError
 from proxy.routing import Router
 from proxy.settings import Settings
@@ -39,47 +33,31 @@ def build(settings: Settings, environ: Mapping[str, str]) -> App:
 
     Raises `ConfigError` for settings that cannot work. A store that cannot be used is logged: it costs summaries.
     """
-    router = Router(settings)
     upstream = AiohttpUpstream(connect_timeout=settings.connect_timeout, environ=environ)
-    clock = SystemClock()
-    count = O200k().count
     store, secret = open_store(settings.store)
-    checkpoints = Checkpoints(store)
-    knowledge = Knowledge(store, clock)
-    prudence = Prudence(clock, settings.summarizer.calls_per_hour)
-    compactor = Compactor(
-        checkpoints=checkpoints,
-        store=store,
-        narrator=Narrator(HttpSummariser(upstream), prudence, count),
-        prudence=prudence,
-        clock=clock,
-        count=count,
-    )
-    engine = Engine(
-        settings=settings,
+    parts = assemble(
+        settings,
         secret=secret,
         upstream=upstream,
-        router=router,
-        decider=Decider(settings=settings, reader=Reader(count), checkpoints=checkpoints, knowledge=knowledge),
-        checkpoints=checkpoints,
-        knowledge=knowledge,
-        compactor=compactor,
-        prudence=prudence,
-        clock=clock,
+        summariser=HttpSummariser(upstream),
+        store=store,
+        clock=SystemClock(),
+        catalogue=GenaiPrices(),
+        count=O200k().count,
         codings=ALL_CODINGS,
     )
 
     @contextlib.asynccontextmanager
     async def lifespan() -> AsyncIterator[None]:
-        await knowledge.load()
+        await parts.knowledge.load()
         async with contextlib.AsyncExitStack() as stack:  # closed in the reverse order, each whatever the others do
             stack.push_async_callback(store.aclose)
             stack.push_async_callback(upstream.aclose)
-            stack.push_async_callback(compactor.aclose)
+            stack.push_async_callback(parts.aclose)
             yield
 
     return create_app(
-        engine,
+        parts.engine,
         Access(settings),
         keepalive_after=settings.keepalive_after,
         max_body=settings.max_body,

@@ -13,8 +13,8 @@ ANSWER_ROOM = 1 / 20
 """Below this share of the window nothing is left for an answer: content that would take it is shortened instead."""
 
 MISCOUNT = 1.3
-"""How far above the truth our count of a part may be though the whole is calibrated (tool arguments that a template does
-not print, measured on SmolLM2's)."""
+"""How far above the truth our count of a part may be though the whole is calibrated (tool arguments that a template
+does not print, measured on SmolLM2's)."""
 
 TARGET_SHARE = 0.4
 """Of what the limit leaves above the irreducible part: trigger high, land low. Every compaction costs a summary and a

@@ -1,6 +1,7 @@
 """One request's story, told with core's decisions and the ports' help.
 
 engine       the story itself: open, decide, perform, send; the single place that fails open
+assembly     how the parts belong together
 story        what is known of one request so far
 decider      brings together what the plan needs, and takes in what the upstream says
 reader       messages into facts, once for the same bytes
@@ -9,6 +10,8 @@ compactor    makes one checkpoint, within a bounded wait
 narrator     gets the prose of a summary out of a model
 prudence     when not to ask a summariser
 knowledge    what experience teaches about upstreams
+windows      how long a model's context is, from four sources
+advertised   what an upstream says of it in its list of models
 verdict      what the beginning of an answer says
 faults       how an unexpected failure is told to the log
 """

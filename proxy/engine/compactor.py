@@ -31,7 +31,8 @@ LEASE = 240.0
 """Seconds; renewed by nothing: longer than the silence that ends a call."""
 
 PROSE_SHARE = 0.75
-"""Of the replacement's tokens, what the prose is asked for: more than its own part, for pins and ledger may leave some."""
+"""Of the replacement's tokens, what the prose is asked for: more than its own part, for pins and ledger may leave
+some."""
 
 PROSE_LEAST = 350
 """Tokens a summariser may write however small the room is now: what it told is kept, and rendered again in a larger

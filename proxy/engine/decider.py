@@ -12,6 +12,7 @@ from proxy.engine.checkpoints import Checkpoints
 from proxy.engine.knowledge import Knowledge
 from proxy.engine.reader import Reader
 from proxy.engine.story import Sending, Story
+from proxy.engine.windows import Windows
 from proxy.settings import Settings
 
 SHRINK = 0.9
@@ -31,16 +32,30 @@ UNBOUNDED = 1 << 40
 
 
 class Decider:
-    def __init__(self, *, settings: Settings, reader: Reader, checkpoints: Checkpoints, knowledge: Knowledge) -> None:
+    def __init__(
+        self,
+        *,
+        settings: Settings,
+        reader: Reader,
+        checkpoints: Checkpoints,
+        knowledge: Knowledge,
+        windows: Windows,
+    ) -> None:
         self._settings = settings
         self._reader = reader
         self._checkpoints = checkpoints
         self._knowledge = knowledge
+        self._windows = windows
+
+    def window(self, story: Story) -> int | None:
+        """The window of the model that is asked, in tokens; None if nobody knows."""
+        route = story.route
+        return self._windows.of(story.target, story.tenant, route.policy.window, route.headers)
 
     def budget(self, story: Story, below: int | None = None) -> Budget | None:
         """The sizes to keep; None while nothing is known. `below`: the upstream refused that many tokens."""
         policy = story.route.policy
-        window = self._knowledge.window(story.target, story.tenant, policy.window)
+        window = self.window(story)
         if window is None and policy.compact_at is None and below is None:
             return None
         return budget(window or UNBOUNDED, policy.compact_at, below)
@@ -100,7 +115,7 @@ class Decider:
             return None
         if not self._knowledge.counts_output(story.target):
             return None
-        window = self._knowledge.window(story.target, story.tenant, story.route.policy.window)
+        window = self.window(story)
         if window is None:
             return None
         room = window - view.tokens(counted) - int(window * OUTPUT_SLACK)

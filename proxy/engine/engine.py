@@ -24,7 +24,8 @@ from proxy.engine.narrator import Endpoint
 from proxy.engine.prudence import Prudence
 from proxy.engine.story import Outcome, Sending, Story
 from proxy.engine.verdict import Observed, examine
-from proxy.errors import ProxyError
+from proxy.engine.windows import Windows
+from proxy.errors import ProxyError, UpstreamError
 from proxy.forward import Incoming, Relayed, call
 from proxy.ports import Answer, Clock, Headers, Upstream
 from proxy.routing import Router
@@ -53,6 +54,7 @@ class Engine:
         decider: Decider,
         checkpoints: Checkpoints,
         knowledge: Knowledge,
+        windows: Windows,
         compactor: Compactor,
         prudence: Prudence,
         clock: Clock,
@@ -65,6 +67,7 @@ class Engine:
         self._decider = decider
         self._checkpoints = checkpoints
         self._knowledge = knowledge
+        self._windows = windows
         self._compactor = compactor
         self._prudence = prudence
         self._clock = clock
@@ -172,11 +175,17 @@ class Engine:
         if view is not None and sending.counted is not None:
             tokens = f"{view.total}/{view.tokens(sending.counted)}"
             headers.append((b"x-compaction-tokens", tokens.encode()))
+        how = ""
         if sending.checkpoint is not None:
             headers.append((b"x-compaction-checkpoint", sending.checkpoint.id.encode()))
+            how = f" by={sending.checkpoint.rung.name.lower()}"
+        if sending.would is not None:
+            headers.append((b"x-compaction-would", "; ".join(sending.would).encode()))
+            how = f" would={'/'.join(sending.would)}"
         log.info(
-            "%s; %s status=%d model=%a messages=%d tokens=%s ms=%d",
+            "%s; %s%s status=%d model=%a messages=%d tokens=%s ms=%d",
             *sending.outcome,
+            how,
             answer.status,
             story.request.model,
             len(story.request.messages),
@@ -187,8 +196,8 @@ class Engine:
         if sending.counted is not None and 200 <= answer.status < 300:
             counted, target, key = sending.counted, story.target, story.keys[-1]
 
-            async def report(prompt: int) -> None:
-                await self._knowledge.saw_usage(target, key, counted, prompt)
+            async def report(prompt: int, cached: bool) -> None:
+                await self._knowledge.saw_usage(target, story.tenant, key, counted, prompt, cached=cached)
 
         return Observed(answer, (*response_headers(answer.headers), *headers), report)
 
@@ -198,7 +207,11 @@ class Engine:
             headers = without(headers, REWRITTEN)
         prepared = call(story.route, story.incoming)
         timeout = story.route.policy.timeout
-        return await self._upstream.send(replace(prepared, headers=headers, body=body, read_timeout=timeout))
+        try:
+            return await self._upstream.send(replace(prepared, headers=headers, body=body, read_timeout=timeout))
+        except UpstreamError as error:
+            log.warning("%s: %s status=%d model=%a", story.route.origin, error, error.status, story.request.model)
+            raise
 
     # -- deciding and rewriting ------------------------------------------------------------------------------------
 
@@ -216,9 +229,11 @@ class Engine:
     async def _perform(self, story: Story, decision: Plan) -> Sending:
         observing = story.mode == "observe"
         if isinstance(decision, Pass | Forward) or observing:
-            outcome = ("pass", "observe") if observing else (_name(decision), decision.reason)
+            would = (_name(decision), decision.reason)
             counted = story.view.head + story.view.sums[-1] if story.view else None
-            return Sending(self._original(story, None if observing else counted), outcome, counted)
+            if observing:
+                return Sending(self._original(story), ("pass", "observe"), counted, would=would)
+            return Sending(self._original(story, counted), would, counted)
         view, reading = story.view, story.reading
         assert view is not None and reading is not None
         if isinstance(decision, Compact):
@@ -279,7 +294,7 @@ class Engine:
                     url=url,
                     headers=headers,
                     model=model,
-                    window=self._knowledge.window(target, story.tenant, known),
+                    window=self._windows.of(target, story.tenant, known, headers),
                     max_tokens=own.max_tokens,
                     scale=self._knowledge.factor(target),
                     silence=own.silence,

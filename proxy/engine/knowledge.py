@@ -35,6 +35,11 @@ MOST_RATIO = 2 * BELIEVED[1]
 TELLING = 200
 """Tokens; below it the template's fixed part blurs what a usage says about the tokeniser."""
 
+TRUNCATIONS = 2
+FULL = 0.8
+"""Two answers in a row that count less than half of what was sent, each within 0.8 of the most ever counted: the server
+truncates. (Ollama drops whole messages, so its count falls a little short of its context.)"""
+
 WEIGHT = 0.3
 """How fast a factor follows new usages."""
 
@@ -68,6 +73,7 @@ class Knowledge:
         self._factors: dict[str, float] = {}
         self._accepted: dict[str, int] = {}
         self._counts_output: set[str] = set()
+        self._short: dict[str, int] = {}  # answers in a row that counted far less than was sent
         self._ratios: LRUCache[str, float] = LRUCache(20_000)  # by conversation prefix
 
     async def load(self) -> None:
@@ -111,8 +117,11 @@ class Knowledge:
     def counts_output(self, target: Target) -> bool:
         return str(target) in self._counts_output
 
-    async def saw_usage(self, target: Target, key: str, counted: int, prompt: int) -> None:
-        """The upstream stated `prompt` tokens for what we counted as `counted`; `key` is the digest of its turns."""
+    async def saw_usage(
+        self, target: Target, tenant: str, key: str, counted: int, prompt: int, *, cached: bool = False
+    ) -> None:
+        """The upstream stated `prompt` tokens for what we counted as `counted`; `key` is the digest of its turns.
+        `cached`: it speaks of cached tokens too, so a small number may be what was new."""
         name = str(target)
         ratio = prompt / max(1, counted)
         if ratio > BELIEVED[1]:
@@ -120,8 +129,12 @@ class Knowledge:
         self._accepted[name] = max(self._accepted.get(name, 0), prompt)
         if name in self._windows and self._windows[name].window < prompt:
             del self._windows[name]  # it was misread, or the server has more now
-        if counted < TELLING or ratio < BELIEVED[0]:
+        if counted < TELLING:
             return
+        if ratio < BELIEVED[0]:
+            await self._saw_less(name, tenant, prompt, cached)
+            return
+        self._short.pop(name, None)
         self._ratios[name + key] = ratio
         before = self._factors.get(name)
         after = ratio if before is None else before + WEIGHT * (ratio - before)
@@ -149,6 +162,20 @@ class Knowledge:
         if name not in self._counts_output:
             self._counts_output.add(name)
             await self._remember("counts_output", name, "true", 30 * 24 * 3600.0)
+
+    async def _saw_less(self, name: str, tenant: str, prompt: int, cached: bool) -> None:
+        """Far fewer tokens than were sent. Some servers (Ollama) drop the beginning of what is too long, and say
+        nothing: their count stays near the window. One that counts only what its cache lacked varies instead."""
+        most = self._accepted[name]
+        if cached or prompt < FULL * most or most < LEAST_WINDOW:
+            self._short.pop(name, None)
+            return
+        self._short[name] = self._short.get(name, 0) + 1
+        if self._short[name] >= TRUNCATIONS:
+            log.warning(
+                "%a seems to cut off the beginning of what is longer than %d tokens, without an error", name, most
+            )
+            await self._learn_window(name, tenant, most)
 
     async def _learn_window(self, name: str, tenant: str, window: int) -> None:
         expires = self._clock.now() + LEARNED_FOR

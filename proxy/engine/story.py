@@ -52,6 +52,7 @@ class Sending:
     outcome: Outcome
     counted: int | None = None
     checkpoint: Checkpoint | None = None
+    would: Outcome | None = None  # in observe mode: what would have been done
 
     def __repr__(self) -> str:
         return f"Sending({'; '.join(self.outcome)}, {len(self.body)} bytes)"

@@ -76,7 +76,7 @@ class Replay:
 class Observed:
     """An answer whose `usage` is reported when it has been passed on to its end."""
 
-    def __init__(self, answer: Answer, headers: Headers, report: Callable[[int], Awaitable[None]] | None) -> None:
+    def __init__(self, answer: Answer, headers: Headers, report: Callable[[int, bool], Awaitable[None]] | None) -> None:
         self._answer = answer
         self._headers = headers
         self._report = report
@@ -100,7 +100,7 @@ class Observed:
             found = _USAGE.findall(tail)
             if found:
                 try:
-                    await report(int(found[-1]))
+                    await report(int(found[-1]), b'"cached_tokens"' in tail)
                 except Exception as error:  # the client has its answer: what we make of it must not break it off
                     log.error("a usage was not taken in: %s", place(error))
 

@@ -14,14 +14,7 @@ from typing import Any
 
 from proxy.adapters.memory import MemoryStore
 from proxy.core.checkpoint import Checkpoint
-from proxy.engine.checkpoints import Checkpoints
-from proxy.engine.compactor import Compactor
-from proxy.engine.decider import Decider
-from proxy.engine.engine import Engine
-from proxy.engine.knowledge import Knowledge
-from proxy.engine.narrator import Narrator
-from proxy.engine.prudence import Prudence
-from proxy.engine.reader import Reader
+from proxy.engine.assembly import assemble
 from proxy.errors import StoreError
 from proxy.forward import Incoming
 from proxy.ports import Answer, Call, Headers, Store, SummaryAnswer, SummaryCall
@@ -41,6 +34,11 @@ SSE: Headers = ((b"content-type", b"text/event-stream"),)
 def count(text: str) -> int:
     """A tokeniser: four characters a token."""
     return -(-len(text) // 4)
+
+
+class NoCatalogue:
+    def window(self, base_url: str, model: str) -> int | None:
+        return None
 
 
 class FakeClock:
@@ -144,6 +142,8 @@ class FakeUpstream:
         return int(sum(6 + count(_said(message)) for message in messages) * self.factor)
 
     async def send(self, call: Call) -> Answer:
+        if call.method == "GET":
+            return FakeAnswer(404, b"{}")  # no list of models here
         self.calls.append(call)
         scripted = self.script.pop(0) if self.script else None
         if scripted is not None:
@@ -307,33 +307,19 @@ class World:
         self.summariser = summariser or FakeSummariser()
         self.upstream.lines = self.summariser.lines = self.lines
         self.store: Store = store or MemoryStore()
-        self.checkpoints = Checkpoints(self.store)
-        self.knowledge = Knowledge(self.store, self.clock)
-        self.prudence = Prudence(self.clock, self.settings.summarizer.calls_per_hour)
-        self.compactor = Compactor(
-            checkpoints=self.checkpoints,
-            store=self.store,
-            narrator=Narrator(self.summariser, self.prudence, count),
-            prudence=self.prudence,
-            clock=self.clock,
-            count=count,
-        )
-        self.decider = Decider(
-            settings=self.settings, reader=Reader(count), checkpoints=self.checkpoints, knowledge=self.knowledge
-        )
-        self.router = Router(self.settings)
-        self.engine = Engine(
-            settings=self.settings,
+        parts = assemble(
+            self.settings,
             secret=SECRET,
             upstream=self.upstream,
-            router=self.router,
-            decider=self.decider,
-            checkpoints=self.checkpoints,
-            knowledge=self.knowledge,
-            compactor=self.compactor,
-            prudence=self.prudence,
+            summariser=self.summariser,
+            store=self.store,
             clock=self.clock,
+            catalogue=NoCatalogue(),
+            count=count,
         )
+        self.engine, self.decider, self.compactor = parts.engine, parts.decider, parts.compactor
+        self.checkpoints, self.knowledge, self.prudence = parts.checkpoints, parts.knowledge, parts.prudence
+        self.router = Router(self.settings)
 
     async def chat(self, request: bytes | Sequence[Message], *headers: tuple[bytes, bytes], **fields: Any) -> Received:
         """One request, its answer read to the end and closed. `fields` go into the body beside the messages."""

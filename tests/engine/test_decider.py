@@ -324,7 +324,15 @@ def test_a_refusal_lowers_the_sizes_of_the_next_attempt() -> None:
     assert lower is not None and (lower.limit, lower.hard) == (2_500, 2_500)
     higher = bench.decider.budget(story, 9_000)
     assert higher is not None and higher.limit == usual.limit
-    blind = Bench(None)
-    assert blind.decider.budget(blind.open(talk(1))) is None
-    sizes = blind.decider.budget(blind.open(talk(1)), 2_500)
-    assert sizes is not None and (sizes.limit, sizes.hard) == (2_500, 2_500)
+
+
+def test_without_a_window_only_a_refusal_gives_a_size() -> None:
+    """Nothing is known: nothing is aimed at."""
+
+    async def story() -> None:
+        blind = Bench(None)
+        assert blind.decider.budget(blind.open(talk(1))) is None
+        sizes = blind.decider.budget(blind.open(talk(1)), 2_500)
+        assert sizes is not None and (sizes.limit, sizes.hard) == (2_500, 2_500)
+
+    asyncio.run(story())

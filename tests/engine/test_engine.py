@@ -687,8 +687,8 @@ def test_headers_and_log_tell_numbers_and_names_alone(caplog: pytest.LogCaptureF
     asyncio.run(story())
     told = [record.getMessage() for record in caplog.records if record.levelno == logging.INFO]
     assert [line.split(" tokens=")[0] for line in told] == [
-        "compact; refused status=200 model='m' messages=43",
-        "reuse; known status=200 model='m' messages=43",
+        "compact; refused by=model status=200 model='m' messages=43",
+        "reuse; known by=model status=200 model='m' messages=43",
         "pass; fits status=200 model='m' messages=4",
         "pass; unreadable status=200",
     ]

@@ -122,12 +122,12 @@ def test_never_below_what_was_accepted() -> None:
     """What the upstream itself counted and answered proves more than an error's words."""
 
     async def story(mind: Mind) -> None:
-        await mind.knows.saw_usage(ONE, "k", 5_900, 6_000)
+        await mind.knows.saw_usage(ONE, "t", "k", 5_900, 6_000)
         await mind.refuse(SAID)
         assert mind.knows.window(ONE, "a", None) is None
         await mind.refuse(Overflow(window=6_000))
         assert mind.knows.window(ONE, "a", None) == 6_000
-        await mind.knows.saw_usage(ONE, "k", 6_900, 7_000)
+        await mind.knows.saw_usage(ONE, "t", "k", 6_900, 7_000)
         assert mind.knows.window(ONE, "a", None) is None
 
     play(story)
@@ -139,7 +139,7 @@ def test_a_usage_that_cannot_be_believed_accepts_nothing(prompt: int) -> None:
 
     async def story(mind: Mind) -> None:
         await mind.refuse(SAID)
-        await mind.knows.saw_usage(ONE, "k", 3_000, prompt)
+        await mind.knows.saw_usage(ONE, "t", "k", 3_000, prompt)
         assert mind.knows.window(ONE, "a", None) == 4_000
         await mind.refuse(Overflow(window=3_500, prompt=3_600))
         assert mind.knows.window(ONE, "a", None) == 3_500
@@ -155,7 +155,7 @@ def test_a_usage_that_tells_nothing_teaches_nothing(counted: int, prompt: int) -
     """Far below our count is a sign of truncation, far above one of a mistake; of few tokens most is template."""
 
     async def story(mind: Mind) -> None:
-        await mind.knows.saw_usage(ONE, "k", counted, prompt)
+        await mind.knows.saw_usage(ONE, "t", "k", counted, prompt)
         assert mind.knows.scale(ONE, ["k"]) == 1.0
 
     play(story)
@@ -165,8 +165,8 @@ def test_a_conversation_has_its_own_scale_and_others_start_from_the_factor() -> 
     """The deepest known prefix counts; the factor follows slowly, for each model at each upstream."""
 
     async def story(mind: Mind) -> None:
-        await mind.knows.saw_usage(ONE, "k1", 1_000, 1_600)
-        await mind.knows.saw_usage(ONE, "k2", 1_000, 1_500)
+        await mind.knows.saw_usage(ONE, "t", "k1", 1_000, 1_600)
+        await mind.knows.saw_usage(ONE, "t", "k2", 1_000, 1_500)
         assert mind.knows.scale(ONE, ["k0", "k1", "k2", "k3"]) == 1.5
         assert mind.knows.scale(ONE, ["k0", "k1"]) == 1.6
         assert mind.knows.scale(ONE, ["elsewhere"]) == pytest.approx(1.57)
@@ -241,8 +241,8 @@ def test_a_factor_is_written_only_when_it_moves() -> None:
 
     async def story(mind: Mind) -> None:
         for prompt in (1_600, 1_601, 1_599, 1_600):
-            await mind.knows.saw_usage(ONE, "k", 1_000, prompt)
-        await mind.knows.saw_usage(ONE, "k", 1_000, 2_400)
+            await mind.knows.saw_usage(ONE, "t", "k", 1_000, prompt)
+        await mind.knows.saw_usage(ONE, "t", "k", 1_000, 2_400)
         await mind.knows.saw_output_counted(ONE)
         await mind.knows.saw_output_counted(ONE)
         assert store.lines == ["store ← remember factor", "store ← remember factor", "store ← remember counts_output"]
@@ -256,7 +256,7 @@ def test_a_store_that_fails_costs_only_the_memory() -> None:
     async def story(mind: Mind) -> None:
         await mind.knows.load()
         await mind.refuse(Overflow(window=4_000, prompt=6_000))
-        await mind.knows.saw_usage(ONE, "k", 1_000, 1_600)
+        await mind.knows.saw_usage(ONE, "t", "k", 1_000, 1_600)
         await mind.knows.saw_output_counted(ONE)
         assert mind.knows.window(ONE, "a", None) == 4_000
         assert mind.knows.scale(ONE, ["k"]) == 1.6

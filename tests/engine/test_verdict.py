@@ -207,7 +207,7 @@ def test_the_usage_is_reported_once_behind_the_last_byte(body: bytes, prompts: l
     """The last one at the answer's end; none from the text of a completion."""
     found: list[int] = []
 
-    async def report(prompt: int) -> None:
+    async def report(prompt: int, cached: bool) -> None:
         found.append(prompt)
 
     async def story() -> bytes:
@@ -221,7 +221,7 @@ def test_the_usage_is_reported_once_behind_the_last_byte(body: bytes, prompts: l
 def test_an_answer_that_breaks_off_reports_nothing() -> None:
     """Its usage may be half a number."""
 
-    async def report(prompt: int) -> None:
+    async def report(prompt: int, cached: bool) -> None:
         raise AssertionError("not to be called")
 
     async def story() -> None:
@@ -238,7 +238,7 @@ def test_an_answer_that_breaks_off_reports_nothing() -> None:
 def test_a_report_that_fails_costs_the_client_nothing(caplog: pytest.LogCaptureFixture) -> None:
     """All bytes are out by then: the answer ends as it should, and the log says what kind of failure it was."""
 
-    async def report(prompt: int) -> None:
+    async def report(prompt: int, cached: bool) -> None:
         raise ValueError("the client's own words")
 
     async def story() -> bytes:

@@ -21,7 +21,7 @@ from tests.e2e.test_promises import LONG, SYSTEM, Reply, answer, chat, post, pro
 from tests.servers import Peer, RawUpstream, run_raw
 from tests.stage import Stage, proxy, stage
 
-__all__ = ["LONG", "SYSTEM", "Peer", "RawUpstream", "Reply", "Stage", "answer", "chat", "post", "prose", "question"]
+__all__ = ["LONG", "SYSTEM", "Peer", "RawUpstream", "Reply", "Stage", "answer", "chat", "post", "prose", "question", "talk"]
 
 Message = dict[str, Any]
 
@@ -126,7 +126,12 @@ def fits(messages: Sequence[Any] | bytes, fake: FakeUpstream | None = None, **fi
 
 
 def squeezed(
-    messages: Sequence[Message], fake: FakeUpstream | None = None, *, window: int = SMALL, settings: Any = None, **fields: Any
+    messages: Sequence[Message],
+    fake: FakeUpstream | None = None,
+    *,
+    window: int = SMALL,
+    settings: Any = None,
+    **fields: Any,
 ) -> Shown:
     """Send what does not fit: it is rewritten, answered, and everything holds that must hold of a rewritten request."""
     fake = fake or FakeUpstream(window=window)

@@ -16,9 +16,16 @@ from tests.strategies import Message, conversations
 
 WORDS = "the crane near berth seven waits for the tide, and nobody knows why "
 
-_scalar = st.sampled_from([None, True, False, 0, -1, 7, 1.5, 1e300, 10**30, 2**70, "", " ", "x", "\ud800", "é🙂", "<|im_end|>"])
+_scalar = st.sampled_from(
+    [None, True, False, 0, -1, 7, 1.5, 1e300, 10**30, 2**70, "", " ", "x", "\ud800", "é🙂", "<|im_end|>"]
+)
 _value = st.recursive(
-    _scalar, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(["type", "text", "content", "id", "x"]), inner, max_size=3), max_leaves=6
+    _scalar,
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(st.sampled_from(["type", "text", "content", "id", "x"]), inner, max_size=3)
+    ),
+    max_leaves=6,
 )
 _long = st.sampled_from([WORDS, WORDS * 10, WORDS * 60, "A" * 900, "🙂" * 500, "\udc00 lone " * 40, "漢字かな" * 200])
 
@@ -36,12 +43,20 @@ _call = st.fixed_dictionaries(
         "id": st.sampled_from(["call_0", "call_0", "a" * 41, "", None, 7]),
         "type": st.sampled_from(["function", "custom", None]),
         "function": st.fixed_dictionaries(
-            {}, optional={"name": st.sampled_from(["f", "", "a b", None]), "arguments": st.sampled_from(["{}", '{"a": 1', "", None, {"a": 1}, "\ud800"])}
+            {},
+            optional={
+                "name": st.sampled_from(["f", "", "a b", None]),
+                "arguments": st.sampled_from(["{}", '{"a": 1', "", None, {"a": 1}, "\ud800"]),
+            },
         ),
         "extra_content": st.just({"google": {"thought_signature": "abc"}}),
     },
 )
-_calls = st.one_of(st.lists(st.one_of(_call, _scalar), max_size=3), _value, st.just([{"id": f"c{i}", "type": "function", "function": {"name": "f", "arguments": "{}"}} for i in range(129)]))
+_calls = st.one_of(
+    st.lists(st.one_of(_call, _scalar), max_size=3),
+    _value,
+    st.just([{"id": f"c{i}", "type": "function", "function": {"name": "f", "arguments": "{}"}} for i in range(129)]),
+)
 _part = st.one_of(
     _value,
     st.builds(lambda t: {"type": "text", "text": t}, _long),
@@ -55,7 +70,11 @@ _content = st.one_of(_long, st.lists(_part, max_size=3), _value, st.builds(_deep
 
 odd_message: st.SearchStrategy[Any] = st.one_of(
     st.fixed_dictionaries(
-        {"role": st.sampled_from(["user", "assistant", "tool", "function", "system", "developer", "observer", "", None, 3, ["user"]])},
+        {
+            "role": st.sampled_from(
+                ["user", "assistant", "tool", "function", "system", "developer", "observer", "", None, 3, ["user"]]
+            )
+        },
         optional={
             "content": _content,
             "tool_calls": _calls,

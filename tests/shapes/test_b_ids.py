@@ -5,9 +5,8 @@ from __future__ import annotations
 import pytest
 
 from proxy.core.transcript import callers
-from tests.shapes.harness import SYSTEM, Message, calls, early, fits, late, paired, result, said, squeezed, user
+from tests.shapes.harness import SYSTEM, Message, calls, early, fits, late, paired, prose, result, said, squeezed
 from tests.shapes.test_a_tools import TASK
-from tests.shapes.harness import prose
 
 
 def recurring(rounds: int) -> list[Message]:
@@ -15,7 +14,10 @@ def recurring(rounds: int) -> list[Message]:
     return [
         m
         for i in range(rounds)
-        for m in (calls("call_0", arguments=f'{{"path":"f{i}"}}'), result("call_0", f"result {i}. {prose(f'b{i}', 10)}"))
+        for m in (
+            calls("call_0", arguments=f'{{"path":"f{i}"}}'),
+            result("call_0", f"result {i}. {prose(f'b{i}', 10)}"),
+        )
     ]
 
 

@@ -86,7 +86,9 @@ def test_D4_user_right_after_tool() -> None:
 def test_D5_summary_role_chosen_by_the_neighbours() -> None:
     """Always the user's; and what an upstream refused is not tried there again."""
     fake = FakeUpstream(window=100_000)
-    fake.intercept = lambda r: None if r.summary or len(r.messages) > 2 * LONG else Worded(400, {"error": {"message": "no"}})
+    fake.intercept = lambda r: (
+        None if r.summary or len(r.messages) > 2 * LONG else Worded(400, {"error": {"message": "no"}})
+    )
     with stage(fake, models={"*": {"window": SMALL}}) as s:
         first, second = (post(s.url, chat(late(TASK))) for _ in range(2))
     assert first.status == second.status == 200

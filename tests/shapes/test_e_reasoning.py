@@ -10,7 +10,22 @@ import pytest
 from proxy.demo.record import Recorded
 from proxy.demo.upstream import FakeUpstream
 from proxy.demo.wording import Worded
-from tests.shapes.harness import SMALL, SYSTEM, Message, calls, chat, early, fits, late, loop, post, prose, result, said, squeezed
+from tests.shapes.harness import (
+    SMALL,
+    SYSTEM,
+    Message,
+    calls,
+    chat,
+    early,
+    fits,
+    late,
+    loop,
+    post,
+    prose,
+    result,
+    said,
+    squeezed,
+)
 from tests.shapes.test_a_tools import TASK
 from tests.stage import stage
 
@@ -59,7 +74,11 @@ def test_E2_gemini_thought_signature() -> None:
 def test_E3_openrouter_reasoning_details() -> None:
     """Blocks stay in their order, encrypted ones whole; and they are counted."""
     shown_whole("E3")
-    heavy = [m for i in range(12) for m in (said(f"a{i}", reasoning_details=[{"type": "reasoning.text", "text": prose(f"d{i}", 20)}]), TASK)]
+    heavy = [
+        m
+        for i in range(12)
+        for m in (said(f"a{i}", reasoning_details=[{"type": "reasoning.text", "text": prose(f"d{i}", 20)}]), TASK)
+    ]
     fake = FakeUpstream(window=100_000)
     with stage(fake, models={"*": {"window": SMALL}}) as s:
         assert post(s.url, chat([SYSTEM, TASK, *heavy])).decision == "compact; over-limit"
@@ -73,7 +92,10 @@ def test_E4_signed_thinking_edited() -> None:
     assert all(m["thinking_blocks"] == [SIGNED] for m in shown.messages if "thinking_blocks" in m)
 
 
-@pytest.mark.parametrize("complaint", ["messages.3.content.0: Invalid `signature` in `thinking` block", "prefix_binding_mismatch: thinking signature"])
+@pytest.mark.parametrize(
+    "complaint",
+    ["messages.3.content.0: Invalid `signature` in `thinking` block", "prefix_binding_mismatch: thinking signature"],
+)
 def test_E5_signature_bound_to_the_prefix(complaint: str) -> None:
     """A complaint about signatures after a compaction: once more without the older rounds' reasoning, and it works."""
     fake = FakeUpstream()
@@ -92,6 +114,7 @@ def test_E5_signature_bound_to_the_prefix(complaint: str) -> None:
     with stage(fake, models={"*": {"window": SMALL}}) as s:
         reply = post(s.url, chat(given))
     assert reply.status == 200
+    assert len(fake.chats[-1].messages) < len(given)
     assert fake.chats[-1].messages[-2] == thinking(2)  # of the last round it stays
 
 

@@ -7,7 +7,23 @@ import json
 import pytest
 
 from proxy.demo.upstream import FakeUpstream
-from tests.shapes.harness import SMALL, SYSTEM, Message, calls, chat, early, fits, late, lenient, post, prose, result, said, squeezed, user
+from tests.shapes.harness import (
+    SMALL,
+    SYSTEM,
+    Message,
+    calls,
+    chat,
+    early,
+    fits,
+    late,
+    lenient,
+    post,
+    prose,
+    result,
+    said,
+    squeezed,
+    user,
+)
 from tests.shapes.test_a_tools import TASK
 from tests.stage import stage
 
@@ -18,7 +34,10 @@ def written(number: int, sentences: int = 25) -> list[Message]:
     return [calls(f"w{number}", name="write_file", arguments=arguments), result(f"w{number}", "ok")]
 
 
-@pytest.mark.parametrize("arguments", ["{}", "", '{"path": "a', "null", '{"n": 123456789012345678901234567890}', '{"a":1,"a":2}', '{"t":"\\ud800"}'])
+@pytest.mark.parametrize(
+    "arguments",
+    ["{}", "", '{"path": "a', "null", '{"n": 123456789012345678901234567890}', '{"a":1,"a":2}', '{"t":"\\ud800"}'],
+)
 def test_F1_arguments_cut_at_a_byte_count(arguments: str) -> None:
     """The string is opaque, valid JSON or not: kept whole, or gone with its round."""
     shape = [TASK, calls("a", arguments=arguments), result("a")]

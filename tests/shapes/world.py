@@ -15,19 +15,11 @@ from proxy.core.coding import decode
 from proxy.core.wire import first
 from proxy.demo import rules, wording
 from proxy.demo.tokenizer import Tokenizer
-from proxy.engine.checkpoints import Checkpoints
-from proxy.engine.compactor import Compactor
-from proxy.engine.decider import Decider
-from proxy.engine.engine import Engine
-from proxy.engine.knowledge import Knowledge
-from proxy.engine.narrator import Narrator
-from proxy.engine.prudence import Prudence
-from proxy.engine.reader import Reader
+from proxy.engine.assembly import assemble
 from proxy.forward import Incoming
 from proxy.ports import Answer, Call, Headers, SummaryAnswer, SummaryCall
-from proxy.routing import Router
 from proxy.settings import Settings
-from tests.engine.fakes import FakeAnswer, FakeClock
+from tests.engine.fakes import FakeAnswer, FakeClock, NoCatalogue
 
 JSON: Headers = ((b"content-type", b"application/json"),)
 PROSE = "The user asked for several things one after the other, and each of them was done and reported back."
@@ -126,30 +118,18 @@ class World:
         made = Settings.model_validate({**given, "summarizer": {"window": 100_000}, **settings})
         self.upstream, self.summariser = upstream, Prosaic()
         store, clock = MemoryStore(), FakeClock()
-        checkpoints, knowledge = Checkpoints(store), Knowledge(store, clock)
-        prudence = Prudence(clock, 1_000)
-        self.compactor = Compactor(
-            checkpoints=checkpoints,
-            store=store,
-            narrator=Narrator(self.summariser, prudence, count),
-            prudence=prudence,
-            clock=clock,
-            count=count,
-        )
-        decider = Decider(settings=made, reader=Reader(count), checkpoints=checkpoints, knowledge=knowledge)
-        self.engine = Engine(
-            settings=made,
+        parts = assemble(
+            made,
             secret=b"secret",
             upstream=upstream,
-            router=Router(made),
-            decider=decider,
-            checkpoints=checkpoints,
-            knowledge=knowledge,
-            compactor=self.compactor,
-            prudence=prudence,
+            summariser=self.summariser,
+            store=store,
             clock=clock,
+            catalogue=NoCatalogue(),
+            count=count,
             codings=ALL_CODINGS,
         )
+        self.engine, self.compactor = parts.engine, parts.compactor
 
     async def chat(self, body: bytes, *headers: tuple[bytes, bytes]) -> Got:
         """One request, its answer read to the end."""
