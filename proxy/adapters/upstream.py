@@ -7,6 +7,7 @@ import time
 from collections.abc import AsyncIterator, Mapping
 from functools import lru_cache
 from http import HTTPStatus
+from io import BytesIO
 from typing import Any
 
 import aiohttp
@@ -26,6 +27,7 @@ AUTO_HEADERS = ("Accept", "Accept-Encoding", "Content-Type", "User-Agent")
 KEEPALIVE = 4.0
 AT_ONCE = 1.0  # seconds: a few round trips; no model answers, or fails, as fast
 STALE_MOST = 3  # dead connections out of the pool that one request may meet
+AT_ONCE = 1024 * 1024  # bytes; more in one write would hold up the event loop, and aiohttp warns of it
 MAX_FIELD = 64 * 1024  # bytes of one header field of an answer; aiohttp's own 8 KiB are less than some policies take
 
 
@@ -205,7 +207,7 @@ def _body(call: Call) -> Any:
     if call.upgrade is not None:
         return None  # it is said later, in the other protocol
     if isinstance(call.body, bytes):
-        return call.body or None
+        return BytesIO(call.body) if len(call.body) > AT_ONCE else call.body or None
     return _once(call.body)
 
 

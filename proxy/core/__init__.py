@@ -8,6 +8,7 @@ budget            from a window to limit, target and room
 checkpoint        a compaction of a prefix, as a value
 plan              what to do with a request, and why
 rewrite           a checkpoint applied to raw messages
+strip             what an upstream complained of, taken out
 replacement       what stands in place of the evicted messages
 summary           asking a model for a summary
 sections          the sections of a summary

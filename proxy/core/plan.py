@@ -47,6 +47,12 @@ OUTCOMES = {
     ("compact", "over-limit"): "above the limit: a new compaction was made",
     ("compact", "refused"): "the upstream refused it as too long: a new compaction was made",
     ("compact", "forced"): "asked for by the request's own header",
+    ("compact", "timeout"): "no answer in time with a nearly full window: a new compaction was made",
+    ("compact", "images"): "the body was too large: its oldest images were replaced by a note",
+    (
+        "compact",
+        "reasoning",
+    ): "compacted, and older reasoning left out because the upstream could not verify it",
     ("forward", "irreducible"): "what must stay is larger than the window: the client's own bytes go out",
     ("forward", "nothing-to-compact"): "there is nothing old enough to compact: the client's own bytes go out",
     (

@@ -1,6 +1,8 @@
 """One request's story, told with core's decisions and the ports' help.
 
-engine       the story itself: open, decide, perform, send; the single place that fails open
+engine       the story itself: open, prepare, send, and again where that may help
+preparer     from a request to the bytes that go out; the single place that fails open
+remedies     what may help when the upstream says no
 assembly     how the parts belong together
 story        what is known of one request so far
 decider      brings together what the plan needs, and takes in what the upstream says

@@ -13,6 +13,7 @@ from proxy.engine.decider import Decider
 from proxy.engine.engine import Engine
 from proxy.engine.knowledge import Knowledge
 from proxy.engine.narrator import Narrator
+from proxy.engine.preparer import Preparer
 from proxy.engine.prudence import Prudence
 from proxy.engine.reader import Reader
 from proxy.engine.windows import Windows
@@ -69,10 +70,7 @@ def assemble(
     decider = Decider(
         settings=settings, reader=Reader(count), checkpoints=checkpoints, knowledge=knowledge, windows=windows
     )
-    engine = Engine(
-        settings=settings,
-        secret=secret,
-        upstream=upstream,
+    preparer = Preparer(
         router=router,
         decider=decider,
         checkpoints=checkpoints,
@@ -80,6 +78,17 @@ def assemble(
         windows=windows,
         compactor=compactor,
         prudence=prudence,
+        clock=clock,
+    )
+    engine = Engine(
+        settings=settings,
+        secret=secret,
+        upstream=upstream,
+        router=router,
+        decider=decider,
+        preparer=preparer,
+        checkpoints=checkpoints,
+        knowledge=knowledge,
         clock=clock,
         codings=codings,
     )

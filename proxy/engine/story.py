@@ -53,6 +53,7 @@ class Sending:
     counted: int | None = None
     checkpoint: Checkpoint | None = None
     would: Outcome | None = None  # in observe mode: what would have been done
+    route: Route | None = None  # where it goes, if not where the story's own route leads
 
     def __repr__(self) -> str:
         return f"Sending({'; '.join(self.outcome)}, {len(self.body)} bytes)"

@@ -44,6 +44,7 @@ class Verdict:
 
     answer: Answer
     overflow: Overflow | None
+    complaint: bytes = b""  # what an error answer says, decoded
 
 
 class Replay:
@@ -144,8 +145,8 @@ async def _error(answer: Answer, codings: Codings) -> Verdict:
     if body is None:
         return Verdict(replay, None)
     if len(body) <= INLINE_BYTES:
-        return Verdict(replay, overflow.from_answer(answer.status, body))
-    return Verdict(replay, await asyncio.to_thread(overflow.from_answer, answer.status, body))
+        return Verdict(replay, overflow.from_answer(answer.status, body), body)
+    return Verdict(replay, await asyncio.to_thread(overflow.from_answer, answer.status, body), body)
 
 
 async def _unary(answer: Answer, codings: Codings) -> Verdict:

@@ -149,6 +149,8 @@ class ModelSettings(Section):
     """As the common `mode`, for these models."""
     timeout: Seconds | None = None
     """Seconds to the first byte of an answer; unset: no limit."""
+    failover: Name | None = None
+    """A model with a larger window: it gets the client's own request when compaction cannot help."""
 
 
 class UpstreamSettings(Section):

@@ -66,6 +66,7 @@ HEADERS: Headers = (
         ("POST", b"abc", [(b"Content-Length", b"3")]),
         ("DELETE", b"abc", [(b"Content-Length", b"3")]),
         ("PATCH", bytes(300_000), [(b"Content-Length", b"300000")]),
+        ("POST", bytes(3_000_000), [(b"Content-Length", b"3000000")]),
     ],
 )
 def test_nothing_is_added_or_changed(method: str, body: bytes, framing: list[tuple[bytes, bytes]]) -> None:

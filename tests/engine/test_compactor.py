@@ -191,6 +191,22 @@ def test_clearing_on_top_of_a_known_text_keeps_it() -> None:
     asyncio.run(story())
 
 
+def test_what_is_carried_is_not_told_twice() -> None:
+    """The last user message stands behind the text, and so not in it."""
+    shop = Workshop()
+
+    async def story() -> None:
+        loop: list[Message] = [{"role": "user", "content": "Count every crane in sight."}]
+        loop += [{"role": "assistant", "content": f"Quay {i}. " + "So far so good. " * 40} for i in range(30)]
+        job = await shop.job(loop)
+        made = await shop.compactor.make(job, LONG)
+        assert made.carry == job.plan.carry == 0
+        assert "Count every crane" not in made.text
+        assert "Count every crane" in shop.summariser.calls[0].user
+
+    asyncio.run(story())
+
+
 # --- without a model
 
 
@@ -263,7 +279,7 @@ def test_a_late_summary_serves_the_next_turn() -> None:
         job = await shop.job(talk(20))
         first = await shop.compactor.make(job, SOON)
         shop.clock.advance(20)
-        second = await shop.compactor.make(job, 20)  # its own wait is over when that of the first one is
+        second = await asyncio.wait_for(shop.compactor.make(job, 20), 5)  # its wait is over when the first one's is
         assert (first.rung, second.id) == (Rung.DIGEST, first.id)
         gate.set()
         await shop.idle()

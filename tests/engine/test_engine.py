@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from proxy.core import turns
-from proxy.core.checkpoint import Rung
+from proxy.core.checkpoint import Checkpoint, Rung
 from proxy.core.plan import OUTCOMES
 from proxy.engine import compactor as compactor_module
 from proxy.errors import SummaryError, Unreachable, UpstreamTimeout
@@ -259,6 +259,18 @@ def test_after_three_retries_the_upstreams_own_error_is_the_answer() -> None:
     assert all(answer.closed for answer in world.upstream.answers)
 
 
+def test_when_nothing_shorter_can_be_made_the_longer_original_is_not_tried() -> None:
+    """A shorter one was too long already; the error of the last attempt is the answer."""
+    world = World(window=6_000, upstream=FakeUpstream(window=100, wording=mute_wording))
+    received = asyncio.run(world.chat(talk(40, 60)))
+    sizes = [world.upstream.tokens(json.loads(body)) for body in world.upstream.bodies]
+    assert (
+        len(sizes) == 3 and sizes == sorted(sizes, reverse=True) and body_of(talk(40, 60)) not in world.upstream.bodies
+    )
+    assert received.status == 400 and json.loads(received.body)["error"] == mute_wording(0, 0, 0)
+    assert all(answer.closed for answer in world.upstream.answers)
+
+
 def test_what_nothing_can_shrink_is_the_upstreams_to_refuse_and_costs_no_summary() -> None:
     """Sent once, answered at once."""
     world = World(window=4_000, upstream=FakeUpstream(window=4_000))
@@ -307,15 +319,15 @@ def test_only_the_output_is_too_big() -> None:
     assert world.upstream.bodies[1] == world.upstream.bodies[0].replace(b": 3000", f": {outputs[1]}".encode())
 
 
-def test_what_was_too_large_stays_too_large_when_then_the_output_is() -> None:
-    """Lowering the output is no reason to send more prompt again."""
+def test_first_the_prompt_is_too_large_and_then_the_output() -> None:
+    """Each is dealt with by itself."""
     answers = [refusing(400, json.dumps({"error": mute_wording(0, 0, 0)}).encode()), None]
     world = World(upstream=FakeUpstream(window=4_000, counts_output=True, script=answers))
     asyncio.run(world.chat(talk(40, 60), max_tokens=3_500))
     sizes = [(len(json.loads(body)["messages"]), json.loads(body)["max_tokens"]) for body in world.upstream.bodies]
     assert sizes[0] == (82, 3_500)
     assert sizes[1][0] < 82 and sizes[1][1] == 3_500
-    assert sizes[2][0] <= sizes[1][0] and sizes[2][1] < 3_500
+    assert sizes[2][0] == sizes[1][0] and sizes[2][1] < 3_500
     assert world.lines[-1] == "client ← 200 compact; refused" or world.lines[-1] == "client ← 200 reuse; known"
 
 
@@ -493,7 +505,7 @@ def test_whatever_breaks_before_sending_the_original_goes_out(part: str, caplog:
 def test_a_part_of_the_engine_that_breaks_costs_the_compaction_alone(part: str) -> None:
     """The same, further on."""
     world = World(window=4_000)
-    setattr(world.engine, part, Broken())
+    setattr(world.engine._preparer, part, Broken())
     play(world, LONG, LONG)
     assert world.upstream.bodies[0] == body_of(LONG) or part == "_prudence"
     assert all(line.startswith("client ← 200") for line in world.lines if line.startswith("client ←"))
@@ -647,6 +659,30 @@ def test_a_slow_summariser_delays_one_request_by_its_wait_and_no_other() -> None
         "client ← 200 reuse; known",
     ]
     assert GOOD in world.sent()[1]["content"] and GOOD not in world.sent(0)[1]["content"]
+
+
+class SlowStore(NotedStore):
+    """Each question takes it a second of the fake clock."""
+
+    world: World
+
+    async def find(self, tenant: str, keys: Sequence[str]) -> list[Checkpoint]:
+        self.world.clock.advance(1)
+        return await super().find(tenant, keys)
+
+
+def test_what_the_rest_took_is_no_more_to_be_waited() -> None:
+    """The wait is that of the request, not of its last step."""
+    store = SlowStore()
+    store.world = world = World({"summarizer": {"wait": 1}}, window=4_000, store=store)
+
+    async def story() -> None:
+        world.summariser.gate = asyncio.Event()
+        await asyncio.wait_for(world.chat(LONG), 0.9)
+        await world.compactor.aclose()
+
+    asyncio.run(story())
+    assert world.lines[-1] == "client ← 200 compact; over-limit"
 
 
 def test_two_at_once_are_one_summary(monkeypatch: pytest.MonkeyPatch) -> None:

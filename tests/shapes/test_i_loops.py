@@ -61,7 +61,7 @@ def test_I2_no_progress() -> None:
     with stage(fake, **WINDOW) as s:
         reply = post(s.url, chat(talk(3 * LONG)))
     assert reply.status == 400 and json.loads(reply.body) == ALWAYS
-    assert len(fake.chats) <= 4 and len(fake.summaries) <= 4
+    assert len(fake.chats) <= 4 and len(fake.summaries) <= 8
     sizes = [len(r.body) for r in fake.chats]
     assert sizes == sorted(sizes, reverse=True) and len(set(sizes)) == len(sizes)
 
@@ -86,7 +86,7 @@ def test_I4_retry_storm() -> None:
     with stage(fake, **WINDOW) as s:
         for _ in range(10):
             assert post(s.url, chat(talk(2 * LONG))).status == 400
-    assert len(fake.summaries) <= 4
+    assert len(fake.summaries) <= 8  # what one compaction may cost
 
 
 def test_I5_only_max_tokens_is_too_big() -> None:

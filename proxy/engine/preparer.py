@@ -1,0 +1,147 @@
+"""From a request to the bytes that go out: decide, make what has to be made, rewrite. Fails open."""
+
+from __future__ import annotations
+
+import logging
+
+from proxy.core import envelope, rewrite
+from proxy.core.checkpoint import Checkpoint
+from proxy.core.plan import Compact, Forward, Pass, Plan
+from proxy.engine.checkpoints import Checkpoints
+from proxy.engine.compactor import Compactor, Job
+from proxy.engine.decider import Decider
+from proxy.engine.faults import place
+from proxy.engine.knowledge import Knowledge, Target
+from proxy.engine.narrator import Endpoint
+from proxy.engine.prudence import Prudence
+from proxy.engine.story import Sending, Story
+from proxy.engine.windows import Windows
+from proxy.errors import ProxyError
+from proxy.ports import Clock
+from proxy.routing import Router
+
+log = logging.getLogger("compaction_proxy")
+
+
+class Preparer:
+    def __init__(
+        self,
+        *,
+        router: Router,
+        decider: Decider,
+        checkpoints: Checkpoints,
+        knowledge: Knowledge,
+        windows: Windows,
+        compactor: Compactor,
+        prudence: Prudence,
+        clock: Clock,
+    ) -> None:
+        self._router = router
+        self._decider = decider
+        self._checkpoints = checkpoints
+        self._knowledge = knowledge
+        self._windows = windows
+        self._compactor = compactor
+        self._prudence = prudence
+        self._clock = clock
+
+    async def prepare(self, story: Story, below: int | None = None, reason: str = "over-limit") -> Sending:
+        """What to send now. Fails open."""
+        try:
+            decision = await self._decider.decide(story, below, reason)
+            return await self._perform(story, decision)
+        except ProxyError as error:
+            log.warning("not compacted: %s", type(error).__name__)
+        except Exception as error:
+            log.error("not compacted: %s", place(error))
+        return Sending(self.original(story), ("forward", "failed"))
+
+    async def _perform(self, story: Story, decision: Plan) -> Sending:
+        observing = story.mode == "observe"
+        if isinstance(decision, Pass | Forward) or observing:
+            would = (_name(decision), decision.reason)
+            counted = story.view.head + story.view.sums[-1] if story.view else None
+            if observing:
+                return Sending(self.original(story), ("pass", "observe"), counted, would=would)
+            return Sending(self.original(story, counted), would, counted)
+        view, reading = story.view, story.reading
+        assert view is not None and reading is not None
+        if isinstance(decision, Compact):
+            if decision.base is not None and decision.reason != "refused":
+                self._prudence.reused(story.scope)  # a prefix came again, and its summary goes on in the new one
+            checkpoint = await self._make(story, decision)
+        else:
+            checkpoint = decision.checkpoint
+            self._prudence.reused(story.scope)
+        if self._checkpoints.rejected(checkpoint, str(story.target)):  # made anew, and again what was refused
+            return Sending(self.original(story), ("forward", "failed"))
+        messages = rewrite.apply(story.request.messages, reading.head, checkpoint)
+        counted = view.count(checkpoint.start, checkpoint.text_tokens, checkpoint.trims)
+        body = envelope.write(
+            story.request,
+            messages=messages,
+            output=self._decider.output(story, counted),
+            model=story.route.upstream_model,
+        )
+        return Sending(body, (_name(decision), decision.reason), counted, checkpoint)
+
+    async def _make(self, story: Story, decision: Compact) -> Checkpoint:
+        view, reading = story.view, story.reading
+        assert view is not None and reading is not None
+        sizes = self._decider.budget(story)
+        job = Job(
+            tenant=story.tenant,
+            key=story.keys[decision.end],
+            scope=story.scope,
+            plan=decision,
+            view=view,
+            turns=story.request.messages[reading.head :],
+            window=sizes.window if sizes else view.total,
+            endpoints=self._endpoints(story),
+        )
+        return await self._compactor.make(job, max(0.0, story.deadline - self._clock.monotonic()))
+
+    def original(self, story: Story, counted: int | None = None) -> bytes:
+        """The client's own bytes, but for a requested output that this upstream is known to refuse."""
+        output = self._decider.output(story, counted)
+        model = story.route.upstream_model
+        if output is None and model is None:
+            assert isinstance(story.incoming.body, bytes)
+            return story.incoming.body
+        return envelope.write(story.request, output=output, model=model)
+
+    def failover(self, story: Story) -> Sending | None:
+        """The original for the larger model that is configured, with the credentials meant for its place."""
+        name = story.route.policy.failover
+        if name is None:
+            return None
+        route = self._router.route(name, story.incoming.headers, story.incoming.upstream)
+        body = envelope.write(story.request, model=route.upstream_model or name)
+        return Sending(body, ("forward", "failover"), route=route)
+
+    def _endpoints(self, story: Story) -> tuple[Endpoint, ...]:
+        """Who may be asked for the summary, in order. Text goes to no origin but the request's own, unless named."""
+        router, route = self._router, story.route
+        own = router.summariser_settings(route)
+        url, headers = router.summariser_url(route), router.summariser_headers(route, story.incoming.headers)
+        found = []
+        for model in (own.model or story.target.model, *own.fallbacks):
+            target = Target(url.removesuffix("/chat/completions"), model)
+            known = own.window or router.route(model, ()).policy.window
+            found.append(
+                Endpoint(
+                    url=url,
+                    headers=headers,
+                    model=model,
+                    window=self._windows.of(target, story.tenant, known, headers),
+                    max_tokens=own.max_tokens,
+                    scale=self._knowledge.factor(target),
+                    silence=own.silence,
+                    total=own.total,
+                )
+            )
+        return tuple(found)
+
+
+def _name(decision: Plan) -> str:
+    return type(decision).__name__.lower()

@@ -1,0 +1,1 @@
+"""Programs that chat with one library each; see `pipe` for what they are told and what they say."""

@@ -1,0 +1,18 @@
+"""What the many proxies of these tests share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from proxy.adapters.encoding import O200k
+
+
+@pytest.fixture(scope="session", autouse=True)
+def one_vocabulary() -> Iterator[None]:
+    """Loading it takes half a second of CPU, and it never changes: once for all is enough."""
+    shared = O200k()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("proxy.wiring.O200k", lambda: shared)
+        yield
