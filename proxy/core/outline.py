@@ -35,16 +35,17 @@ class Story:
         return settle(build, budget, count)
 
 
-def story_of(messages: Sequence[Message]) -> Story:
-    return Story(tuple(_lines(messages)))
+def story_of(messages: Sequence[Message], first: int = 0) -> Story:
+    """`first` is the number of the first message."""
+    return Story(tuple(_lines(messages, first)))
 
 
-def outline(messages: Sequence[Message], budget: int, count: Count) -> str:
-    """See `Story.text`."""
-    return story_of(messages).text(budget, count)
+def outline(messages: Sequence[Message], budget: int, count: Count, first: int = 0) -> str:
+    """See `story_of` and `Story.text`."""
+    return story_of(messages, first).text(budget, count)
 
 
-def _lines(messages: Sequence[Message]) -> list[str]:
+def _lines(messages: Sequence[Message], first: int) -> list[str]:
     outcomes: dict[int, list[str]] = {}
     made_by = -1
     for turn, (message, call) in enumerate(zip(messages, callers(messages), strict=True)):
@@ -60,7 +61,7 @@ def _lines(messages: Sequence[Message]) -> list[str]:
         done = outcomes.get(turn) or [_named(call) for call in calls(message)]
         line = " -> ".join(part for part in (said, _collapse(done)) if part)
         if line:
-            lines.append(f"{turn} {role(message)[:20]}: {line}")
+            lines.append(f"{first + turn} {role(message)[:20]}: {line}")
     return lines
 
 

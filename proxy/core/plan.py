@@ -22,6 +22,9 @@ OVERSIZED = 0.3
 SHORTENED = 0.1
 """What an answered oversized result keeps, as a share of the limit: a head and a tail that still say what it was."""
 
+KEPT_LEAST = 200
+"""Characters that stay of a result that is shortened, however small the window."""
+
 CLEARABLE = 100
 """Tokens; clearing a smaller result frees next to nothing, for its note takes a third of it."""
 
@@ -237,7 +240,7 @@ def _merge(older: Sequence[Trim], newest: Sequence[Trim]) -> tuple[Trim, ...]:
 
 def _trim(turn: Turn, index: int, tokens: float) -> Trim:
     """Shorten to about so many of our tokens. The note and the message's own frame take some 40 of them."""
-    keep = int(turn.chars * max(0.0, tokens - 40) / max(1, turn.tokens))
+    keep = max(KEPT_LEAST, int(turn.chars * max(0.0, tokens - 40) / max(1, turn.tokens)))
     return Trim(index, keep, tokens=min(turn.tokens, ceil(tokens) if keep else 40))
 
 

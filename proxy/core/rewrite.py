@@ -39,11 +39,11 @@ def apply(messages: Sequence[bytes], head: int, checkpoint: Checkpoint) -> list[
         return [*messages[:head], *turns]
     kept = turns[checkpoint.start :]
     if checkpoint.carry is not None:
-        front = merge(checkpoint.text, turns[checkpoint.carry])
+        users = [turns[checkpoint.carry]]
         # Two user messages in a row would be neighbours that the client did not have: strict templates refuse them.
         if kept and _role(kept[0]) == "user":
-            front, kept = merge_messages(front, kept[0]), kept[1:]
-        return [*messages[:head], front, *kept]
+            users, kept = [*users, kept[0]], kept[1:]
+        return [*messages[:head], merge_all(checkpoint.text, users), *kept]
     if kept and _role(kept[0]) == "user":
         return [*messages[:head], merge(checkpoint.text, kept[0]), *kept[1:]]
     return [*messages[:head], envelope.dumps({"role": "user", "content": checkpoint.text}), *kept]
@@ -56,45 +56,47 @@ def _role(raw: bytes) -> Any:
 
 def merge(text: str, raw: bytes) -> bytes:
     """The message with `text` in front of its content, whose own bytes stay as they are."""
-    spans = envelope.fields(raw) or {}
-    if "content" not in spans:
-        return b'{"content":' + envelope.dumps(text) + b"," + raw[1:].lstrip()
-    start, end = spans["content"]
-    own = raw[start:end]
-    if own[:1] == b'"':
-        merged = envelope.dumps(text + SEPARATOR)[:-1] + own[1:]
-    elif own == b"null":
-        merged = envelope.dumps(text)
+    return ahead(envelope.dumps({"content": text}), raw)
+
+
+def merge_all(text: str, raws: Sequence[bytes]) -> bytes:
+    """Several user messages as one, `text` in front: the last one with the contents of those before it ahead of its
+    own. Every content keeps its own bytes."""
+    merged = raws[-1]
+    for raw in reversed(raws[:-1]):
+        merged = ahead(raw, merged)
+    return merge(text, merged)
+
+
+def ahead(first: bytes, second: bytes) -> bytes:
+    """`second` with the content of `first` ahead of its own."""
+    one, other = _content(first), _content(second)
+    if other == b"null":
+        joined = one
+    elif one[:1] == other[:1] == b'"':
+        joined = one[:-1] + envelope.dumps(SEPARATOR)[1:-1] + other[1:]
     else:
-        merged = _joined(envelope.dumps([{"type": "text", "text": text}]), _as_list(own))
-    return envelope.splice(raw, spans, {"content": merged})
-
-
-def _as_list(content: bytes) -> bytes:
-    """A content as a list of parts; what stands alone, of whatever type, becomes the only one."""
-    if content[:1] == b"[":
-        return content
-    if content[:1] == b'"':
-        return envelope.dumps([{"type": "text", "text": envelope.value(content)}])
-    return b"[]" if content == b"null" else b"[" + content + b"]"
-
-
-def _joined(first: bytes, second: bytes) -> bytes:
-    """Two lists as one, their own bytes kept."""
-    return first[:-1] + (b"," if first[1:].strip() != b"]" and second[1:].strip() != b"]" else b"") + second[1:]
-
-
-def merge_messages(first: bytes, second: bytes) -> bytes:
-    """Two user messages as one: `first` and behind it the content of `second`."""
-    message = envelope.value(first)
-    content = message["content"]
-    if isinstance(content, str):
-        return merge(content, second)
-    front = envelope.dumps(content)
+        parts = [part for part in (_parts(one), _parts(other)) if part]
+        joined = b"[" + b",".join(parts) + b"]"
     spans = envelope.fields(second) or {}
     if "content" not in spans:
-        return b'{"content":' + front + b"," + second[1:].lstrip()
-    return envelope.splice(second, spans, {"content": _joined(front, _as_list(second[slice(*spans["content"])]))})
+        return b'{"content":' + joined + b"," + second[1:].lstrip()
+    return envelope.splice(second, spans, {"content": joined})
+
+
+def _content(raw: bytes) -> bytes:
+    """The raw value of a message's content; that of an absent one is `null`."""
+    spans = envelope.fields(raw) or {}
+    return raw[slice(*spans["content"])] if "content" in spans else b"null"
+
+
+def _parts(content: bytes) -> bytes:
+    """The inside of a list of parts that says the same as this content."""
+    if content[:1] == b'"':
+        return b'{"type":"text","text":' + content + b"}"
+    if content[:1] == b"[":
+        return content[1:-1].strip()
+    return b"" if content == b"null" else content
 
 
 def shorten(raw: bytes, keep: int) -> bytes:

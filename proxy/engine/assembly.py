@@ -58,7 +58,7 @@ def assemble(
     knowledge = Knowledge(store, clock)
     advertised = Advertised(upstream, clock)
     windows = Windows(knowledge, advertised, catalogue)
-    prudence = Prudence(clock, settings.summarizer.calls_per_hour)
+    prudence = Prudence(clock)
     compactor = Compactor(
         checkpoints=checkpoints,
         store=store,

@@ -179,7 +179,7 @@ class Compactor:
         if base is not None and base.start <= job.plan.start:
             since = _parse(job.turns[base.start : job.plan.start])
             room = max(50, job.plan.text // 4)
-            told = base.prose + "\n\n" + outline(since, room, self._count) if since else base.prose
+            told = base.prose + "\n\n" + outline(since, room, self._count, base.start) if since else base.prose
         return self._compose(job, told, Rung.DIGEST, {"calls": 0})
 
     def _trimmed(self, job: Job) -> Checkpoint:

@@ -83,6 +83,13 @@ class Decider:
                 decision = plan(self._look(story), sizes, clearing=clearing, reason=reason)
         return decision
 
+    async def count(self, story: Story) -> int | None:
+        """Our count of the request as the client sent it; None if it cannot be read."""
+        if not await self._read(story):
+            return None
+        assert story.reading is not None
+        return story.reading.head_tokens + sum(t.tokens for t in story.reading.turns)
+
     async def _read(self, story: Story) -> bool:
         if story.reading is None:
             story.reading = await self._reader.read(story.request)
@@ -123,12 +130,10 @@ class Decider:
 
     async def learn(self, story: Story, sending: Sending, said: Overflow) -> int | None:
         """Take in a refusal; returns the size that the next attempt has to stay below, None for no other than now."""
-        if not await self._read(story):
+        uncut = await self.count(story)
+        if uncut is None:
             return None
-        reading, counted = story.reading, sending.counted
-        assert reading is not None
-        if counted is None:
-            counted = reading.head_tokens + sum(t.tokens for t in reading.turns)
+        counted = uncut if sending.counted is None else sending.counted
         before = counted * self._knowledge.scale(story.target, story.keys)
         await self._knowledge.saw_overflow(story.target, story.tenant, story.keys[-1], counted, said)
         if self._only_output(story, said):

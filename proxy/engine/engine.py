@@ -110,6 +110,8 @@ class Engine:
         remedies = Remedies(self._preparer, self._decider, self._checkpoints, story)
         while True:
             trouble, verdict = await self._try(story, sending)
+            if trouble is None:
+                remedies.succeeded()
             if story.mode == "compact" and trouble is not None:
                 try:
                     other = await remedies.after(sending, trouble)
@@ -164,11 +166,14 @@ class Engine:
             1000 * (self._clock.monotonic() - story.begun),
         )
         report = None
-        if sending.counted is not None and 200 <= answer.status < 300:
-            counted, target, key = sending.counted, story.target, story.keys[-1]
+        learns = sending.counted is not None or sending.outcome == ("pass", "window-unknown")
+        if learns and sending.route is None and 200 <= answer.status < 300:
 
             async def report(prompt: int, cached: bool) -> None:
-                await self._knowledge.saw_usage(target, story.tenant, key, counted, prompt, cached=cached)
+                counted = sending.counted if sending.counted is not None else await self._decider.count(story)
+                if counted is not None:
+                    key = story.keys[-1]
+                    await self._knowledge.saw_usage(story.target, story.tenant, key, counted, prompt, cached=cached)
 
         return Observed(answer, (*response_headers(answer.headers), *headers), report)
 

@@ -67,6 +67,7 @@ class Endpoint:
     model: str
     window: int | None
     max_tokens: int | None
+    calls_per_hour: int
     scale: float | None
     silence: float
     total: float
@@ -100,7 +101,7 @@ class Narrator:
         """The prose, how many calls it took, and who wrote it. Raises SummaryError when nobody could."""
         reason = "resting"
         for endpoint in endpoints:
-            if not self._prudence.may_call(endpoint.name):
+            if not self._prudence.may_call(endpoint.name, endpoint.calls_per_hour):
                 continue
             scale = self._scales.get(endpoint.name) or endpoint.scale
             work = _Work(self._summariser, self._prudence, self._count, task, endpoint, scale)
@@ -196,11 +197,11 @@ class _Work:
         previous = self._task.previous
         reached = ranges[-(CALLS_MOST - self.calls) :]
         if len(reached) < len(ranges):
-            older = outline(self._task.messages[: reached[0][0]], self._task.budget, self._count)
+            older = outline(self._task.messages[: reached[0][0]], self._task.budget, self._count, self._task.first)
             previous = f"{previous}\n\n{older}" if previous else older
         for first, last in reached:
             if self.calls >= CALLS_MOST:  # corrections took what was meant for the newest
-                rest = outline(self._task.messages[first:], self._task.budget, self._count)
+                rest = outline(self._task.messages[first:], self._task.budget, self._count, self._task.first + first)
                 return f"{previous}\n\n{rest}"
             text = "\n\n".join(blocks[first:last])
             previous = await self._one(fit(text, room, self._count), previous)

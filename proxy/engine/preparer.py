@@ -135,6 +135,7 @@ class Preparer:
                     model=model,
                     window=self._windows.of(target, story.tenant, known, headers),
                     max_tokens=own.max_tokens,
+                    calls_per_hour=own.calls_per_hour,
                     scale=self._knowledge.factor(target),
                     silence=own.silence,
                     total=own.total,

@@ -37,9 +37,8 @@ class _Breaker:
 
 
 class Prudence:
-    def __init__(self, clock: Clock, calls_per_hour: int) -> None:
+    def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._calls_per_hour = calls_per_hour
         self._scopes: LRUCache[str, _Scope] = LRUCache(5_000)
         self._breakers: LRUCache[str, _Breaker] = LRUCache(1_000)
 
@@ -69,13 +68,13 @@ class Prudence:
         if scope in self._scopes:
             del self._scopes[scope]
 
-    def may_call(self, summarizer: str) -> bool:
+    def may_call(self, summarizer: str, calls_per_hour: int) -> bool:
         """False while `summarizer` rests after a failure or has had its calls of this hour."""
         breaker = self._breaker(summarizer)
         now = self._clock.monotonic()
         while breaker.calls and breaker.calls[0] < now - 3600.0:
             breaker.calls.popleft()
-        return now >= breaker.until and len(breaker.calls) < self._calls_per_hour
+        return now >= breaker.until and len(breaker.calls) < calls_per_hour
 
     def called(self, summarizer: str) -> None:
         self._breaker(summarizer).calls.append(self._clock.monotonic())

@@ -6,6 +6,7 @@ import logging
 from dataclasses import dataclass, replace
 
 from proxy.core import envelope, overflow, strip
+from proxy.core.checkpoint import Checkpoint
 from proxy.core.overflow import Overflow
 from proxy.engine.checkpoints import Checkpoints
 from proxy.engine.decider import Decider
@@ -62,6 +63,7 @@ class Remedies:
         self._refusals = 0
         self._timeouts = 0
         self._once: set[str] = set()
+        self._suspect: Checkpoint | None = None
         self.found: Outcome | None = None  # what a second look made of a request that cannot be made shorter
 
     async def after(self, sending: Sending, trouble: Trouble) -> Sending | None:
@@ -80,7 +82,13 @@ class Remedies:
             found = self._without_reasoning(sending) or self._rejected(sending, trouble)
         elif sending.checkpoint is not None and trouble.status in REFUSED:
             found = self._rejected(sending, trouble)
-        return found if found is not None and found.body not in self._sent else None
+        again = found is not None and found.route is None and found.body in self._sent
+        return None if again else found
+
+    def succeeded(self) -> None:
+        """The last attempt was answered: if that was the original, what we had made of it was at fault."""
+        if self._suspect is not None:
+            self._checkpoints.reject(self._suspect, str(self._story.target))
 
     async def _shorter(self, sending: Sending, said: Overflow) -> Sending | None:
         """Take in the numbers and replan; nothing that is no shorter is sent again."""
@@ -91,9 +99,8 @@ class Remedies:
             below = await self._decider.learn(self._story, sending, said)
         except Exception as error:
             log.error("nothing learned from a refusal: %s", place(error))
-            below = None
-        if below is not None:
-            self._below = below
+            return None
+        self._below = below
         return await self._replanned(sending, "refused")
 
     async def _after_timeout(self, sending: Sending) -> Sending | None:
@@ -110,7 +117,7 @@ class Remedies:
 
     async def _replanned(self, sending: Sending, reason: str) -> Sending | None:
         made = await self._preparer.prepare(self._story, self._below, reason)
-        if sending.checkpoint is not None and made.checkpoint is None:
+        if sending.checkpoint is not None and made.checkpoint is None and self._below is not None:
             return None  # back to the original: it was longer
         if made.body in self._sent:
             self.found = made.outcome
@@ -121,7 +128,7 @@ class Remedies:
         """What we wrote was refused for another reason than its size: the original, once."""
         assert sending.checkpoint is not None
         log.warning("the upstream refused a rewritten request with status %s: %r", trouble.status, sending.checkpoint)
-        self._checkpoints.reject(sending.checkpoint, str(self._story.target))
+        self._suspect = sending.checkpoint
         self._once.add("original")
         return Sending(self._preparer.original(self._story), ("forward", "failed"))
 

@@ -48,7 +48,10 @@ THINKING = {"type": "thinking", "thinking": "hm", "signature": "s"}
     [
         ({"role": "assistant", "content": "a", "reasoning_content": "r"}, {"role": "assistant", "content": "a"}),
         ({"role": "assistant", "content": [THINKING, TEXT]}, {"role": "assistant", "content": [TEXT]}),
-        ({"role": "assistant", "content": [THINKING], "tool_calls": [{"id": "c"}]}, {"role": "assistant", "content": None, "tool_calls": [{"id": "c"}]}),
+        (
+            {"role": "assistant", "content": [THINKING], "tool_calls": [{"id": "c"}]},
+            {"role": "assistant", "content": None, "tool_calls": [{"id": "c"}]},
+        ),
     ],
 )
 def test_reasoning_goes_whole(message: dict[str, Any], kept: dict[str, Any]) -> None:

@@ -25,7 +25,7 @@ from tests.engine.fakes import GOOD, FakeClock, FakeSummariser, Message, NotedSt
 
 SOON = 0.05  # seconds of the real clock: what a request waits in these tests where it waits in vain
 LONG = 60.0
-ENDPOINT = Endpoint("http://u/v1/chat/completions", (), "m", 100_000, None, 1.0, 9.0, 99.0)
+ENDPOINT = Endpoint("http://u/v1/chat/completions", (), "m", 100_000, None, 100, 1.0, 9.0, 99.0)
 
 
 class Workshop:
@@ -37,7 +37,7 @@ class Workshop:
         self.store: Store = store or NotedStore(self.lines)
         self.summariser = FakeSummariser(self.lines, script)
         self.checkpoints = Checkpoints(self.store)
-        self.prudence = Prudence(self.clock, 100)
+        self.prudence = Prudence(self.clock)
         self.compactor = Compactor(
             checkpoints=self.checkpoints,
             store=self.store,

@@ -32,9 +32,9 @@ SHORT = SummaryAnswer("The user as", "length")
 class Room:
     """A narrator with its summariser and clock."""
 
-    def __init__(self, *script: Reply, calls_per_hour: int = 100) -> None:
+    def __init__(self, *script: Reply) -> None:
         self.clock = FakeClock()
-        self.prudence = Prudence(self.clock, calls_per_hour)
+        self.prudence = Prudence(self.clock)
         self.summariser = FakeSummariser(script=script)
         self.narrator = Narrator(self.summariser, self.prudence, count)
 
@@ -57,7 +57,14 @@ class Room:
 
 
 def at(model: str, *, window: int | None = 100_000, **more: Any) -> Endpoint:
-    values: dict[str, Any] = {"max_tokens": None, "scale": 1.0, "silence": 9.0, "total": 99.0, **more}
+    values: dict[str, Any] = {
+        "max_tokens": None,
+        "calls_per_hour": 100,
+        "scale": 1.0,
+        "silence": 9.0,
+        "total": 99.0,
+        **more,
+    }
     return Endpoint(url="http://u/v1/chat/completions", headers=((b"k", b"v"),), model=model, window=window, **values)
 
 
@@ -267,13 +274,14 @@ def test_a_failure_rests_and_a_success_ends_it() -> None:
 
 def test_a_cap_on_calls() -> None:
     """Whatever happens, an hour costs no more than that, but for what was begun."""
-    room = Room(calls_per_hour=3)
+    room = Room()
+    frugal = at("m", calls_per_hour=3)
     for _ in range(3):
-        room.tell(task())
+        room.tell(task(), frugal)
     with pytest.raises(SummaryError, match="resting"):
-        room.tell(task())
+        room.tell(task(), frugal)
     room.clock.advance(3_601)
-    assert room.tell(task())[1] == 1
+    assert room.tell(task(), frugal)[1] == 1
 
 
 def test_nobody_to_ask() -> None:

@@ -18,7 +18,7 @@ A = turns("a", "b", "c")
 
 def test_three_summaries_that_nothing_used_are_enough() -> None:
     """Of one tenant, model and head; another one is none of its business."""
-    prudence = Prudence(FakeClock(), 100)
+    prudence = Prudence(FakeClock())
     for _ in range(UNUSED_MOST):
         assert prudence.may_summarise("s", A)
         prudence.summarised("s", A, 1)
@@ -28,7 +28,7 @@ def test_three_summaries_that_nothing_used_are_enough() -> None:
 
 def test_one_that_was_used_ends_the_row() -> None:
     """A prefix came again: the client does not rewrite its history after all."""
-    prudence = Prudence(FakeClock(), 100)
+    prudence = Prudence(FakeClock())
     for _ in range(UNUSED_MOST):
         prudence.summarised("s", A, 1)
     prudence.reused("s")
@@ -42,7 +42,7 @@ def test_one_that_was_used_ends_the_row() -> None:
 @pytest.mark.parametrize(("calls", "summaries"), [((2, 2), 2), ((8, 1), 2), ((1, 1, 1), 3), ((0, 0, 0, 0, 3, 1), 6)])
 def test_a_summary_of_several_calls_counts_twice_and_one_of_none_not(calls: tuple[int, ...], summaries: int) -> None:
     """Calls are what costs; what was only written shorter was free."""
-    prudence = Prudence(FakeClock(), 100)
+    prudence = Prudence(FakeClock())
     for number, made in enumerate(calls, 1):
         assert prudence.may_summarise("s", A)
         prudence.summarised("s", A, made)
@@ -51,7 +51,7 @@ def test_a_summary_of_several_calls_counts_twice_and_one_of_none_not(calls: tupl
 
 def test_the_log_names_the_message_that_changed_once(caplog: pytest.LogCaptureFixture) -> None:
     """Counted from one, as people do; its words are not told."""
-    prudence = Prudence(FakeClock(), 100)
+    prudence = Prudence(FakeClock())
     for i in range(UNUSED_MOST):
         prudence.summarised("s", turns("secret", f"time {i}", "c"), 1)
     assert not prudence.may_summarise("s", turns("secret", "time 9", "c", "d"))
@@ -64,35 +64,35 @@ def test_the_log_names_the_message_that_changed_once(caplog: pytest.LogCaptureFi
 def test_a_failure_is_followed_by_a_rest_that_doubles() -> None:
     """Up to ten minutes; the first success ends it."""
     clock = FakeClock()
-    prudence = Prudence(clock, 100)
+    prudence = Prudence(clock)
     rests = []
     for _ in range(7):
         prudence.failed("x")
         begun = clock.monotonic()
-        while not prudence.may_call("x"):
+        while not prudence.may_call("x", 100):
             clock.advance(1)
         rests.append(clock.monotonic() - begun)
     assert rests == [BACK_OFF, 60, 120, 240, 480, BACK_OFF_MOST, BACK_OFF_MOST]
-    assert prudence.may_call("another")
+    assert prudence.may_call("another", 100)
     prudence.worked("x")
     prudence.failed("x")
     clock.advance(BACK_OFF)
-    assert prudence.may_call("x")
+    assert prudence.may_call("x", 100)
 
 
 def test_calls_per_hour() -> None:
     """A sliding hour, for each summariser."""
     clock = FakeClock()
-    prudence = Prudence(clock, 3)
+    prudence = Prudence(clock)
     for _ in range(3):
-        assert prudence.may_call("x")
+        assert prudence.may_call("x", 3)
         prudence.called("x")
         clock.advance(600)
-    assert not prudence.may_call("x")
-    assert prudence.may_call("y")
+    assert not prudence.may_call("x", 3)
+    assert prudence.may_call("y", 3)
     clock.advance(1_800)
-    assert not prudence.may_call("x")
+    assert not prudence.may_call("x", 3)
     clock.advance(1)
-    assert prudence.may_call("x")
+    assert prudence.may_call("x", 3)
     prudence.called("x")
-    assert not prudence.may_call("x")
+    assert not prudence.may_call("x", 3)

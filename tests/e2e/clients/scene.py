@@ -15,8 +15,8 @@ from tests.e2e.clients.programs import Driver
 WINDOW = 4_000  # tokens
 ENDLESS = 1_000_000  # tokens: a window no conversation here comes to the end of
 # Every fifth turn calls two or three tools, every third is streamed (so both, in turns 15 and 30), turn 30 brings a
-# result of 3,000 tokens, and the facts of turns 3, 8 and 15 (this one from a tool) are asked for at the end.
-SCRIPT = Conversation(turns=40, tools_every=5, stream_every=3, big_turn=30)
+# result of 1,500 tokens, and the facts of turns 3, 8 and 15 (this one from a tool) are asked for at the end.
+SCRIPT = Conversation(turns=40, tools_every=5, stream_every=3, big_turn=30, big_tokens=1_500)
 # More than any window here holds, in one message: no compaction can help.
 HOPELESS = "The harbour is wide and the water is deep. " * 800
 

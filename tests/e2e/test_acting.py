@@ -1,0 +1,178 @@
+"""What is done when the upstream says no, over real sockets."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from proxy.demo.record import Recorded
+from proxy.demo.serving import serve_in_thread
+from proxy.demo.upstream import FakeUpstream
+from proxy.demo.wording import Worded
+from proxy.settings import Settings
+from tests.e2e.test_promises import LONG, WINDOW, chat, post, sent, talk
+from tests.stage import proxy, stage
+
+
+def error(status: int, message: str, **more: Any) -> Worded:
+    return Worded(status, {"error": {"message": message, "type": "invalid_request_error", **more}})
+
+
+def test_an_overflow_that_says_no_number_is_followed_by_something_much_smaller() -> None:
+    """0.6 of the last size; nothing is learned from it."""
+    fake = FakeUpstream(window=100_000)
+    fake.intercept = lambda r: (
+        error(400, "the input length exceeds the context length") if len(r.messages) > 20 else None
+    )
+    with stage(fake) as s:
+        reply = post(s.url, chat(talk(LONG)))
+        assert reply.status == 200 and reply.decision == "compact; refused"
+    before, after = (len(r.body) for r in fake.chats[:2])
+    assert after < 0.7 * before
+
+
+@pytest.mark.parametrize("status", [408, 504, 524])
+def test_a_timeout_with_a_nearly_full_window_is_treated_like_an_overflow(status: int) -> None:
+    """Twice at most; with an empty window it is passed on."""
+    fake = FakeUpstream()
+    fake.intercept = lambda r: error(status, "timed out") if not r.summary and len(r.messages) > 20 else None
+    with stage(fake, **WINDOW) as s:
+        full = post(s.url, chat(talk(LONG - 3)))
+        assert full.status == 200 and full.decision == "compact; timeout"
+    fake = FakeUpstream()
+    fake.intercept = lambda r: error(status, "timed out")
+    with stage(fake, **WINDOW) as s:
+        assert post(s.url, chat(talk(3))).status == status
+        assert len(fake.chats) == 1
+        assert post(s.url, chat(talk(LONG - 3))).status == status
+        assert len(fake.chats) <= 1 + 3
+
+
+def test_no_answer_in_time_is_a_timeout_too() -> None:
+    """The model's configured one, before the first byte."""
+    fake = FakeUpstream(delay=30.0)
+    with stage(fake, models={"*": {"window": 4_000, "timeout": 0.6}}, summarizer={"wait": 0.2}) as s:
+        reply = post(s.url, chat(talk(LONG - 3)))
+    assert reply.status == 504 and reply.seconds < 5
+    assert 2 <= len(fake.chats) <= 3 and len(fake.chats[1].messages) < len(fake.chats[0].messages)
+
+
+def test_the_larger_model_gets_the_original_when_compaction_cannot_help() -> None:
+    """With the credentials meant for its place, under its own name; if it fails too, that is the answer."""
+    here, there = FakeUpstream(), FakeUpstream(window=100_000)
+    messages = [*talk(3)[:-1], {"role": "user", "content": "word " * 6_000}]
+    with serve_in_thread(here) as one, serve_in_thread(there) as other:
+        models = {
+            "big-*": {"upstream": f"{other}/v1", "api_key": "key-of-the-other", "upstream_model": "fake-model"},
+            "*": {"window": 4_000, "failover": "big-one"},
+        }
+        settings = Settings.model_validate({"upstream": f"{one}/v1", "store": "memory:", "models": models})
+        with proxy(settings) as url:
+            reply = post(url, chat(messages, top_k=7))
+    assert reply.status == 200 and reply.decision == "forward; failover"
+    assert not here.summaries and not there.summaries
+    body = json.loads(there.chats[0].body)
+    assert (body["messages"], body["top_k"], body["model"]) == (messages, 7, "fake-model")
+    assert dict(there.chats[0].headers)[b"authorization"] == b"Bearer key-of-the-other"
+
+
+def test_a_complaint_about_reasoning_behind_a_compaction() -> None:
+    """Once more without the older rounds' reasoning; the newest round keeps its own."""
+    fake = FakeUpstream()
+    messages = talk(LONG)
+    for number, message in enumerate(messages):
+        if message["role"] == "assistant":
+            message["reasoning_content"] = f"because {number}"
+    call = {"id": "c", "type": "function", "function": {"name": "read", "arguments": "{}"}}
+    messages += [
+        {"role": "assistant", "content": None, "reasoning_content": "newest", "tool_calls": [call]},
+        {"role": "tool", "tool_call_id": "c", "content": "done"},
+    ]
+
+    def picky(record: Recorded) -> Worded | None:
+        compacted = not record.summary and len(record.messages) < len(messages)
+        if compacted and record.body.count(b"reasoning_content") > 1:
+            return error(400, "messages.5.content.0: Invalid `signature` in `thinking` block")
+        return None
+
+    fake.intercept = picky
+    with stage(fake, **WINDOW) as s:
+        reply = post(s.url, chat(messages))
+    assert reply.status == 200 and reply.decision == "compact; reasoning"
+    assert [m["reasoning_content"] for m in sent(fake)[-1].messages if "reasoning_content" in m] == ["newest"]
+
+
+def test_a_body_too_large_for_its_images_loses_the_oldest() -> None:
+    """Bytes, not tokens: no summary; the newest image stays."""
+    fake = FakeUpstream(window=100_000)
+    most = 150_000
+    fake.intercept = lambda r: (
+        Worded(413, {"error": {"type": "request_too_large", "message": "Request too large"}})
+        if len(r.body) > most
+        else None
+    )
+
+    def picture(letter: str) -> dict[str, Any]:
+        return {
+            "role": "user",
+            "content": [{"type": "image_url", "image_url": {"url": f"data:image/png;base64,{letter * 40_000}"}}],
+        }
+
+    messages = []
+    for letter in "ABCDE":
+        messages += [picture(letter), {"role": "assistant", "content": "seen"}]
+    with stage(fake) as s:
+        reply = post(s.url, chat([*messages[:-1]]))
+    assert reply.status == 200 and reply.decision == "compact; images"
+    assert not fake.summaries
+    out = sent(fake)[-1].body.decode()
+    assert "EEEE" in out and "AAAA" not in out and "image left out" in out
+
+
+def test_a_learned_window_is_not_taken_from_a_clients_text() -> None:
+    """A completion or a tool result that quotes an error teaches nothing."""
+    quoted = "This model's maximum context length is 1200 tokens. However, your messages resulted in 9000 tokens."
+    fake = FakeUpstream(window=100_000)
+    with stage(fake) as s:
+        for number in range(3):
+            messages = [
+                *talk(LONG),
+                {"role": "assistant", "content": quoted},
+                {"role": "user", "content": f"{quoted} {number}"},
+            ]
+            assert post(s.url, chat(messages)).decision == "pass; window-unknown"
+
+
+@pytest.mark.parametrize("wording", ["vllm", "llamacpp", "openai"])
+def test_an_advertised_window_is_used(wording: Any) -> None:
+    """From `/v1/models`, asked in the background: no refusal is needed to learn it."""
+    fake = FakeUpstream(wording=wording, advertise=True)
+    with stage(fake) as s:
+        report = s.play()
+    assert report.failed == 0 and report.overflows == 0 and report.fact_kept
+
+
+def test_silent_truncation_is_found_out_from_the_usage(caplog: pytest.LogCaptureFixture) -> None:
+    """A server that drops the beginning without a word: its count sticks at its context. Said in the log."""
+    fake = FakeUpstream(window=100_000)
+    counted = fake.tokenizer.prompt
+
+    class Truncating:
+        """Ollama's way: whole messages go until the rest fits."""
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(fake_tokenizer, name)
+
+        def prompt(self, messages: Any, tools: Any = ()) -> Any:
+            while len(messages) > 1 and counted(messages, tools).total > 1_500:
+                messages = messages[1:]
+            return counted(messages, tools)
+
+    fake_tokenizer, fake.tokenizer = fake.tokenizer, Truncating()  # type: ignore[assignment]
+    with stage(fake) as s:
+        for number in range(4):
+            assert post(s.url, chat(talk(LONG + 4 + number))).status == 200
+    assert "seems to cut off" in caplog.text
+    assert len(sent(fake)[-1].messages) < 2 * LONG
