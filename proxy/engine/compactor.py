@@ -153,7 +153,7 @@ class Compactor:
             except SummaryError as error:
                 log.warning("no summary: %s", error.reason)
                 return None
-        self._prudence.summarised(job.scope, job.view.turns, calls)
+        self._prudence.summarised(job.scope, job.view.turns, calls, job.key)
         stats = {
             "calls": calls,
             "seconds": round(self._clock.monotonic() - begun, 2),

@@ -103,7 +103,7 @@ class Decider:
         story.view = View(
             head=reading.head_tokens,
             turns=reading.turns,
-            scale=self._knowledge.scale(story.target, story.keys),
+            scale=self._knowledge.scale(story.target, story.tenant, story.keys),
             known=self._checkpoints.cached(story.keys, str(story.target)),
         )
         return story.view
@@ -134,14 +134,14 @@ class Decider:
         if uncut is None:
             return None
         counted = uncut if sending.counted is None else sending.counted
-        before = counted * self._knowledge.scale(story.target, story.keys)
+        before = counted * self._knowledge.scale(story.target, story.tenant, story.keys)
         await self._knowledge.saw_overflow(story.target, story.tenant, story.keys[-1], counted, said)
         if self._only_output(story, said):
             await self._knowledge.saw_output_counted(story.target)
             return None
         if said.window is None and said.prompt is None:
             return int(BLIND * before)
-        return int(SHRINK * counted * self._knowledge.scale(story.target, story.keys))
+        return int(SHRINK * counted * self._knowledge.scale(story.target, story.tenant, story.keys))
 
     def _only_output(self, story: Story, said: Overflow) -> bool:
         """The prompt fits and only the requested output is too big: summarising would lose data for nothing."""

@@ -105,30 +105,38 @@ class Engine:
     # -- attempts --------------------------------------------------------------------------------------------------
 
     async def _attempts(self, story: Story) -> Answer:
-        """Send, and while the upstream says no and something may help, send something else."""
+        """Send, and while the upstream says no and something may help, send something else.
+
+        A refusal is kept until something better came: if what was sent instead fails in another way, the client gets
+        the upstream's own refusal.
+        """
         sending = await self._preparer.prepare(story)
         remedies = Remedies(self._preparer, self._decider, self._checkpoints, story)
-        while True:
-            trouble, verdict = await self._try(story, sending)
-            if trouble is None:
-                remedies.succeeded()
-            if story.mode == "compact" and trouble is not None:
-                try:
-                    other = await remedies.after(sending, trouble)
-                except BaseException:
-                    if verdict is not None:
-                        await verdict.answer.aclose()
-                    raise
+        kept: tuple[Sending, Verdict] | None = None
+        try:
+            while True:
+                trouble, verdict = await self._try(story, sending)
+                if trouble is None or kept is None or remedies.tells_more(trouble):
+                    kept, before = (sending, verdict) if verdict is not None else None, kept
+                    if before is not None:
+                        await before[1].answer.aclose()
+                elif verdict is not None:
+                    await verdict.answer.aclose()
+                if trouble is None:
+                    remedies.succeeded()
+                other = await remedies.after(sending, trouble) if trouble and story.mode == "compact" else None
                 if other is not None:
-                    if verdict is not None:
-                        await verdict.answer.aclose()
                     sending = other
-                    continue
-            if verdict is not None:
-                outcome = remedies.found or sending.outcome
-                return self._finish(story, replace(sending, outcome=outcome), verdict.answer)
-            assert trouble is not None and trouble.failure is not None
-            raise trouble.failure
+                elif kept is not None:
+                    outcome = remedies.found or kept[0].outcome
+                    return self._finish(story, replace(kept[0], outcome=outcome), kept[1].answer)
+                else:
+                    assert trouble is not None and trouble.failure is not None
+                    raise trouble.failure
+        except BaseException:
+            if kept is not None:
+                await kept[1].answer.aclose()
+            raise
 
     async def _try(self, story: Story, sending: Sending) -> tuple[Trouble | None, Verdict | None]:
         """One attempt: what is wrong with its answer, if anything, and the answer, if there is one."""

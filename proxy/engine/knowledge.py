@@ -73,6 +73,7 @@ class Knowledge:
         self._factors: dict[str, float] = {}
         self._accepted: dict[str, int] = {}
         self._counts_output: set[str] = set()
+        self._stated: LRUCache[str, float] = LRUCache(10_000)  # by tenant, from errors, until a usage says more
         self._short: dict[str, int] = {}  # answers in a row that counted far less than was sent
         self._ratios: LRUCache[str, float] = LRUCache(20_000)  # by conversation prefix
 
@@ -100,7 +101,7 @@ class Knowledge:
             return min(learned.window, configured) if configured else learned.window
         return configured
 
-    def scale(self, target: Target, keys: Sequence[str]) -> float:
+    def scale(self, target: Target, tenant: str, keys: Sequence[str]) -> float:
         """Upstream's tokens for one of ours: from this conversation if it was answered before, else from others."""
         ratios = self._ratios
         name = str(target)
@@ -108,7 +109,7 @@ class Knowledge:
             found = ratios.get(name + key)
             if found is not None:
                 return found
-        return self._factors.get(name, 1.0)
+        return self._stated.get(f"{name} {tenant}") or self._factors.get(name, 1.0)
 
     def factor(self, target: Target) -> float | None:
         """Its tokens for one of ours, in general; None if nothing is known."""
@@ -136,6 +137,7 @@ class Knowledge:
             return
         self._short.pop(name, None)
         self._ratios[name + key] = ratio
+        self._stated.pop(f"{name} {tenant}", None)
         before = self._factors.get(name)
         after = ratio if before is None else before + WEIGHT * (ratio - before)
         self._factors[name] = after
@@ -152,8 +154,7 @@ class Knowledge:
             ratio = min(max(prompt / counted, BELIEVED[0]), MOST_RATIO)
             self._ratios[name + key] = ratio
             if counted >= TELLING and said.prompt is not None and not said.at_least:
-                self._factors[name] = ratio
-                await self._remember("factor", name, json.dumps(round(ratio, 4)), 30 * 24 * 3600.0)
+                self._stated[f"{name} {tenant}"] = ratio  # an error can echo a client's text: it counts for that one
         if said.window is not None and said.window >= max(LEAST_WINDOW, self._accepted.get(name, 0)):
             await self._learn_window(name, tenant, said.window)
 

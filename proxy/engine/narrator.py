@@ -74,7 +74,8 @@ class Endpoint:
 
     @property
     def name(self) -> str:
-        return f"{self.url} {self.model}"
+        """Who is asked with whose credentials: a key that is refused must not close the door to the others."""
+        return f"{self.url} {self.model} {hash(self.headers):x}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -68,11 +68,13 @@ class Preparer:
         assert view is not None and reading is not None
         if isinstance(decision, Compact):
             if decision.base is not None and decision.reason != "refused":
-                self._prudence.reused(story.scope)  # a prefix came again, and its summary goes on in the new one
+                self._prudence.reused(
+                    story.scope, decision.base.key
+                )  # a prefix came again, and its summary goes on in the new one
             checkpoint = await self._make(story, decision)
         else:
             checkpoint = decision.checkpoint
-            self._prudence.reused(story.scope)
+            self._prudence.reused(story.scope, checkpoint.key)
         if self._checkpoints.rejected(checkpoint, str(story.target)):  # made anew, and again what was refused
             return Sending(self.original(story), ("forward", "failed"))
         messages = rewrite.apply(story.request.messages, reading.head, checkpoint)

@@ -17,16 +17,31 @@ log = logging.getLogger("compaction_proxy")
 UNUSED_MOST = 3
 """Summaries in a row that no later request used: a client that rewrites an early message on every turn."""
 
+SAME = 0.5
+"""Share of its messages that makes a conversation the same one; different ones share an opening at most."""
+
+TALKS = 32
+"""Conversations of one tenant, model and head that are told apart."""
+
 BACK_OFF = 30.0
 BACK_OFF_MOST = 600.0
 """Seconds a summariser rests after a failure, doubling with each further one."""
 
 
 @dataclass(slots=True)
-class _Scope:
+class _Talk:
+    """A conversation that was summarised, and how often in a row for nothing."""
+
+    digests: tuple[bytes, ...]
+    keys: set[str] = field(default_factory=set)  # of its checkpoints
     unused: int = 0
-    digests: tuple[bytes, ...] = ()
     told: bool = False
+
+    def is_same(self, turns: Sequence[Turn]) -> bool:
+        """Most messages are the same: it went on, whatever was changed in it."""
+        mine = set(self.digests)
+        shared = sum(t.digest in mine for t in turns)
+        return shared >= SAME * min(len(self.digests), len(turns))
 
 
 @dataclass(slots=True)
@@ -39,34 +54,42 @@ class _Breaker:
 class Prudence:
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._scopes: LRUCache[str, _Scope] = LRUCache(5_000)
+        self._talks: LRUCache[str, deque[_Talk]] = LRUCache(5_000)  # by scope, the newest last
         self._breakers: LRUCache[str, _Breaker] = LRUCache(1_000)
 
     def may_summarise(self, scope: str, turns: Sequence[Turn]) -> bool:
-        """False after three summaries in a row for this tenant, model and head that nothing used."""
-        found = self._scopes.get(scope)
-        if found is None or found.unused < UNUSED_MOST:
+        """False after three summaries in a row of one conversation (one tenant, model, head) that nothing used."""
+        talk = self._find(scope, turns)
+        if talk is None or talk.unused < UNUSED_MOST:
             return True
-        if not found.told:
-            found.told = True
+        if not talk.told:
+            talk.told = True
             log.warning(
                 "%d summaries in a row were never used: the client changes message %d behind its head from one request "
                 "to the next; compacting without a model until a prefix comes again",
-                found.unused,
-                _first_change(found.digests, turns),
+                talk.unused,
+                _first_change(talk.digests, turns),
             )
         return False
 
-    def summarised(self, scope: str, turns: Sequence[Turn], calls: int) -> None:
-        """A summary was made, for so many calls; one that took several counts twice."""
-        found = self._scopes.get(scope) or _Scope()
-        found.unused += min(calls, 2)
-        found.digests = tuple(t.digest for t in turns)
-        self._scopes[scope] = found
+    def summarised(self, scope: str, turns: Sequence[Turn], calls: int, key: str) -> None:
+        """A summary was made, for so many calls, and stands under `key`; one that took several counts twice."""
+        talk = self._find(scope, turns)
+        if talk is None:
+            talk = _Talk(())
+            self._talks.setdefault(scope, deque(maxlen=TALKS)).append(talk)
+        talk.unused += min(calls, 2)
+        talk.digests = tuple(t.digest for t in turns)
+        talk.keys.add(key)
 
-    def reused(self, scope: str) -> None:
-        if scope in self._scopes:
-            del self._scopes[scope]
+    def reused(self, scope: str, key: str) -> None:
+        """The checkpoint under `key` served a later request."""
+        talks = self._talks.get(scope)
+        if talks:
+            self._talks[scope] = deque((t for t in talks if key not in t.keys), TALKS)
+
+    def _find(self, scope: str, turns: Sequence[Turn]) -> _Talk | None:
+        return next((talk for talk in reversed(self._talks.get(scope, ())) if talk.is_same(turns)), None)
 
     def may_call(self, summarizer: str, calls_per_hour: int) -> bool:
         """False while `summarizer` rests after a failure or has had its calls of this hour."""

@@ -85,6 +85,11 @@ class Remedies:
         again = found is not None and found.route is None and found.body in self._sent
         return None if again else found
 
+    def tells_more(self, trouble: Trouble) -> bool:
+        """Whether this answer is worth more to the client than the refusal before it: the newest overflow is, what
+        the original met with after a refusal of what we had made of it is not, nor is no answer at all."""
+        return trouble.status is not None and "original" not in self._once and "failover" not in self._once
+
     def succeeded(self) -> None:
         """The last attempt was answered: if that was the original, what we had made of it was at fault."""
         if self._suspect is not None:
@@ -166,7 +171,8 @@ class Remedies:
 
     def _larger_model(self) -> Sending | None:
         """The configured larger model gets the original, at its own upstream."""
-        if "failover" in self._once:
-            return None
-        self._once.add("failover")
-        return self._preparer.failover(self._story)
+        found = None if "failover" in self._once else self._preparer.failover(self._story)
+        if found is not None:
+            self._once.add("failover")
+            self.found = None
+        return found

@@ -38,6 +38,9 @@ _USAGE = re.compile(rb'(?<!\\)"prompt_tokens"\s*:\s*(\d{1,9})(?!\d)')
 """In a completion's text the quotes are escaped, so this matches a true key only."""
 
 
+_CACHED = re.compile(rb'(?<!\\)"cached_tokens"\s*:\s*(\d{1,9})(?!\d)')
+
+
 @dataclass(frozen=True, slots=True)
 class Verdict:
     """`answer` replays what was looked at. `overflow` is set when the prompt was refused as too long."""
@@ -101,12 +104,18 @@ class Observed:
             found = _USAGE.findall(tail)
             if found:
                 try:
-                    await report(int(found[-1]), b'"cached_tokens"' in tail)
+                    await report(int(found[-1]), _cached(tail) > int(found[-1]))
                 except Exception as error:  # the client has its answer: what we make of it must not break it off
                     log.error("a usage was not taken in: %s", place(error))
 
     async def aclose(self) -> None:
         await self._answer.aclose()
+
+
+def _cached(tail: bytes) -> int:
+    """Cached tokens, where stated. OpenAI's are part of the prompt's; a server that leaves them out has more of them."""
+    found = _CACHED.findall(tail)
+    return int(found[-1]) if found else 0
 
 
 async def examine(answer: Answer, codings: Codings = CODINGS) -> Verdict:
@@ -154,7 +163,7 @@ async def _unary(answer: Answer, codings: Codings) -> Verdict:
     held, complete = await _take(chunks, WHOLE_MOST)
     replay = Replay(answer, held, None if complete else chunks)
     body = _decoded(answer, held, codings) if complete else None
-    if body is None or b'"error"' not in body:
+    if body is None or not any(mark in body for mark in (b'"error"', overflow.CONTEXT_FINISH.encode())):
         return Verdict(replay, None)
     return Verdict(replay, overflow.from_event(body))
 

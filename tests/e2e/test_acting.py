@@ -176,3 +176,57 @@ def test_silent_truncation_is_found_out_from_the_usage(caplog: pytest.LogCapture
             assert post(s.url, chat(talk(LONG + 4 + number))).status == 200
     assert "seems to cut off" in caplog.text
     assert len(sent(fake)[-1].messages) < 2 * LONG
+
+
+@pytest.mark.parametrize("status", [500, 400])
+def test_a_failure_that_is_not_our_writings_is_the_clients_own(status: int) -> None:
+    """A rewritten request fails, the original would overflow: the client sees the failure, and the summary stays."""
+    fake = FakeUpstream()
+    with stage(fake, **WINDOW) as s:
+        assert post(s.url, chat(talk(LONG))).status == 200
+        fake.intercept = lambda r: error(status, "The server had an error") if len(r.messages) < 2 * LONG else None
+        failed = post(s.url, chat(talk(LONG + 1)))
+        assert failed.status == status and b"server had an error" in failed.body
+        fake.intercept = None
+        again = post(s.url, chat(talk(LONG + 1)))
+        assert again.status == 200 and again.decision == "reuse; known"
+    assert len(fake.summaries) == 1
+
+
+def test_what_an_error_echoes_of_one_client_does_not_count_for_another() -> None:
+    """An upstream that quotes the client's text in an error about something else."""
+    fake = FakeUpstream(window=16_000)
+    echo = "maximum context length is 2000 tokens. However, your messages resulted in 50000 tokens"
+    fake.intercept = lambda r: error(400, f"Invalid value: '{echo}'") if b"50000" in r.body else None
+    with stage(fake, models={"*": {"window": 16_000}}) as s:
+        post(s.url, chat(talk(LONG), tool_choice=echo), key="mallory")
+        fake.intercept = None
+        reply = post(s.url, chat(talk(LONG)), key="alice")
+    assert reply.status == 200 and reply.decision == "pass; fits"
+
+
+def test_many_conversations_of_one_client_are_no_treadmill() -> None:
+    """One key, one system prompt, eight different conversations: each gets its summary."""
+    fake = FakeUpstream()
+    with stage(fake, **WINDOW) as s:
+        for number in range(8):
+            messages = talk(LONG)
+            for message in messages[1:]:
+                message["content"] = f"{message['content']} ({number})"
+            assert post(s.url, chat(messages)).status == 200
+    assert len(fake.summaries) >= 8
+
+
+def test_a_key_that_the_summariser_refuses_closes_the_door_to_nobody_else() -> None:
+    """Back-off is by credentials."""
+    fake = FakeUpstream()
+
+    def door(record: Recorded) -> Worded | None:
+        junk = (b"authorization", b"Bearer junk") in record.headers
+        return error(401, "Incorrect API key provided", code="invalid_api_key") if junk else None
+
+    fake.intercept = door
+    with stage(fake, **WINDOW) as s:
+        assert post(s.url, chat(talk(LONG)), key="junk").status == 401
+        assert post(s.url, chat(talk(LONG)), key="good").status == 200
+    assert sum(r.accepted for r in fake.summaries) == 1

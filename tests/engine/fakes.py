@@ -361,6 +361,11 @@ def body_of(messages: Sequence[Message], **fields: Any) -> bytes:
 SYSTEM: Message = {"role": "system", "content": "You help."}
 
 
+def changed(messages: Sequence[Message], first: str) -> list[Message]:
+    """The same conversation with another first user message."""
+    return [messages[0], {"role": "user", "content": first}, *messages[2:]]
+
+
 def talk(exchanges: int, size: int = 100, *, opening: str = "harbour") -> list[Message]:
     """A system message, so many questions (about `size` tokens each) with answers, and a last question."""
     messages = [SYSTEM]

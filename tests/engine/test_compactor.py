@@ -21,7 +21,19 @@ from proxy.engine.prudence import UNUSED_MOST, Prudence
 from proxy.engine.reader import Reader
 from proxy.errors import SummaryError
 from proxy.ports import Store
-from tests.engine.fakes import GOOD, FakeClock, FakeSummariser, Message, NotedStore, Reply, body_of, count, talk, until
+from tests.engine.fakes import (
+    GOOD,
+    FakeClock,
+    FakeSummariser,
+    Message,
+    NotedStore,
+    Reply,
+    body_of,
+    changed,
+    count,
+    talk,
+    until,
+)
 
 SOON = 0.05  # seconds of the real clock: what a request waits in these tests where it waits in vain
 LONG = 60.0
@@ -260,7 +272,7 @@ def test_summaries_that_nobody_uses_end() -> None:
     async def story() -> None:
         rungs = []
         for i in range(UNUSED_MOST + 2):
-            rungs.append((await shop.compactor.make(await shop.job(talk(20, opening=f"time {i}")), LONG)).rung.name)
+            rungs.append((await shop.compactor.make(await shop.job(changed(talk(20), f"time {i}")), LONG)).rung.name)
         assert rungs == ["MODEL"] * UNUSED_MOST + ["DIGEST"] * 2
         assert len(shop.summariser.calls) == UNUSED_MOST
 

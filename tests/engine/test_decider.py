@@ -248,7 +248,7 @@ def test_each_attempt_has_to_be_smaller(said: Overflow, share: float) -> None:
         found = bench.open(talk(20))
         assert await bench.decide(found) == Pass("window-unknown")
         below = await bench.decider.learn(found, Sending(b"", ("pass", "window-unknown")), said)
-        scale = bench.knowledge.scale(found.target, found.keys)
+        scale = bench.knowledge.scale(found.target, found.tenant, found.keys)
         assert below == int(share * total(found) * scale)
         made = await bench.decide(found, below)
         assert isinstance(made, Compact) and found.view is not None and made.size(found.view) <= below

@@ -156,7 +156,7 @@ def test_a_usage_that_tells_nothing_teaches_nothing(counted: int, prompt: int) -
 
     async def story(mind: Mind) -> None:
         await mind.knows.saw_usage(ONE, "t", "k", counted, prompt)
-        assert mind.knows.scale(ONE, ["k"]) == 1.0
+        assert mind.knows.scale(ONE, "t", ["k"]) == 1.0
 
     play(story)
 
@@ -167,21 +167,24 @@ def test_a_conversation_has_its_own_scale_and_others_start_from_the_factor() -> 
     async def story(mind: Mind) -> None:
         await mind.knows.saw_usage(ONE, "t", "k1", 1_000, 1_600)
         await mind.knows.saw_usage(ONE, "t", "k2", 1_000, 1_500)
-        assert mind.knows.scale(ONE, ["k0", "k1", "k2", "k3"]) == 1.5
-        assert mind.knows.scale(ONE, ["k0", "k1"]) == 1.6
-        assert mind.knows.scale(ONE, ["elsewhere"]) == pytest.approx(1.57)
-        assert mind.knows.scale(ONE, []) == pytest.approx(1.57)
-        assert mind.knows.scale(OTHER_MODEL, ["k1"]) == mind.knows.scale(OTHER_PLACE, ["k1"]) == 1.0
+        assert mind.knows.scale(ONE, "t", ["k0", "k1", "k2", "k3"]) == 1.5
+        assert mind.knows.scale(ONE, "t", ["k0", "k1"]) == 1.6
+        assert mind.knows.scale(ONE, "t", ["elsewhere"]) == pytest.approx(1.57)
+        assert mind.knows.scale(ONE, "t", []) == pytest.approx(1.57)
+        assert mind.knows.scale(OTHER_MODEL, "t", ["k1"]) == mind.knows.scale(OTHER_PLACE, "t", ["k1"]) == 1.0
 
     play(story)
 
 
 def test_a_refusal_with_a_prompt_teaches_the_scale_at_once() -> None:
-    """The upstream is believed over our count, for this conversation and for the next."""
+    """The upstream is believed over our count, for this client's conversations: an error can echo what it wrote."""
 
     async def story(mind: Mind) -> None:
-        await mind.refuse(Overflow(window=4_000, prompt=8_000))
-        assert mind.knows.scale(ONE, ["k"]) == mind.knows.scale(ONE, []) == 1.6
+        await mind.refuse(Overflow(window=4_000, prompt=8_000), tenant="t")
+        assert mind.knows.scale(ONE, "t", ["k"]) == mind.knows.scale(ONE, "t", []) == 1.6
+        assert mind.knows.scale(ONE, "another", []) == 1.0 and mind.knows.factor(ONE) is None
+        await mind.knows.saw_usage(ONE, "t", "k", 5_000, 5_500)
+        assert mind.knows.scale(ONE, "t", []) == mind.knows.scale(ONE, "another", []) == pytest.approx(1.1)
 
     play(story)
 
@@ -205,9 +208,9 @@ def test_what_a_refusal_says_of_the_scale(said: Overflow, counted: int, here: fl
     """As much as its numbers carry."""
 
     async def story(mind: Mind) -> None:
-        await mind.refuse(said, counted=counted)
-        assert mind.knows.scale(ONE, ["k"]) == pytest.approx(here)
-        assert mind.knows.scale(ONE, ["elsewhere"]) == elsewhere
+        await mind.refuse(said, counted=counted, tenant="t")
+        assert mind.knows.scale(ONE, "t", ["k"]) == pytest.approx(here)
+        assert mind.knows.scale(ONE, "t", ["elsewhere"]) == elsewhere
 
     play(story)
 
@@ -220,14 +223,16 @@ def test_a_restart_forgets_nothing_that_is_kept() -> None:
 
     async def story(mind: Mind) -> None:
         await mind.refuse(Overflow(window=4_000, prompt=6_000), tenant="a")
+        await mind.knows.saw_usage(ONE, "a", "k", 5_000, 6_000)
+        await mind.refuse(Overflow(window=6_500), tenant="a")
         await mind.knows.saw_output_counted(ONE)
         mind.clock.advance(100)
         knows = mind.again()
         assert not knows.counts_output(ONE)
         await knows.load()
-        assert knows.window(ONE, "a", None) == 4_000
+        assert knows.window(ONE, "a", None) == 6_500
         assert knows.window(ONE, "b", None) is None
-        assert knows.scale(ONE, []) == 1.2
+        assert knows.scale(ONE, "t", []) == 1.2
         assert knows.counts_output(ONE) and not knows.counts_output(OTHER_MODEL)
         mind.clock.advance(LEARNED_FOR - 100)
         assert knows.window(ONE, "a", None) is None
@@ -259,7 +264,7 @@ def test_a_store_that_fails_costs_only_the_memory() -> None:
         await mind.knows.saw_usage(ONE, "t", "k", 1_000, 1_600)
         await mind.knows.saw_output_counted(ONE)
         assert mind.knows.window(ONE, "a", None) == 4_000
-        assert mind.knows.scale(ONE, ["k"]) == 1.6
+        assert mind.knows.scale(ONE, "t", ["k"]) == 1.6
         assert mind.knows.counts_output(ONE)
 
     play(story, NotedStore(broken=["recall", "remember"]))
@@ -286,7 +291,7 @@ def test_what_cannot_be_read_is_not_taken_in(kind: str, value: str) -> None:
         await mind.store.remember(kind, str(ONE), value, 1e9)
         await mind.knows.load()
         assert mind.knows.window(ONE, "a", 9_000) == 9_000
-        assert mind.knows.scale(ONE, []) == 1.0
+        assert mind.knows.scale(ONE, "t", []) == 1.0
 
     play(story)
 

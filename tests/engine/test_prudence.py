@@ -21,7 +21,7 @@ def test_three_summaries_that_nothing_used_are_enough() -> None:
     prudence = Prudence(FakeClock())
     for _ in range(UNUSED_MOST):
         assert prudence.may_summarise("s", A)
-        prudence.summarised("s", A, 1)
+        prudence.summarised("s", A, 1, "k")
     assert not prudence.may_summarise("s", A)
     assert prudence.may_summarise("other", A)
 
@@ -30,12 +30,12 @@ def test_one_that_was_used_ends_the_row() -> None:
     """A prefix came again: the client does not rewrite its history after all."""
     prudence = Prudence(FakeClock())
     for _ in range(UNUSED_MOST):
-        prudence.summarised("s", A, 1)
-    prudence.reused("s")
-    prudence.reused("unknown")
+        prudence.summarised("s", A, 1, "k")
+    prudence.reused("s", "k")
+    prudence.reused("unknown", "k")
     assert prudence.may_summarise("s", A)
-    prudence.summarised("s", A, 1)
-    prudence.summarised("s", A, 1)
+    prudence.summarised("s", A, 1, "k")
+    prudence.summarised("s", A, 1, "k")
     assert prudence.may_summarise("s", A)
 
 
@@ -45,7 +45,7 @@ def test_a_summary_of_several_calls_counts_twice_and_one_of_none_not(calls: tupl
     prudence = Prudence(FakeClock())
     for number, made in enumerate(calls, 1):
         assert prudence.may_summarise("s", A)
-        prudence.summarised("s", A, made)
+        prudence.summarised("s", A, made, "k")
         assert prudence.may_summarise("s", A) == (number < summaries)
 
 
@@ -53,7 +53,7 @@ def test_the_log_names_the_message_that_changed_once(caplog: pytest.LogCaptureFi
     """Counted from one, as people do; its words are not told."""
     prudence = Prudence(FakeClock())
     for i in range(UNUSED_MOST):
-        prudence.summarised("s", turns("secret", f"time {i}", "c"), 1)
+        prudence.summarised("s", turns("secret", f"time {i}", "c"), 1, "k")
     assert not prudence.may_summarise("s", turns("secret", "time 9", "c", "d"))
     assert not prudence.may_summarise("s", turns("secret", "time 10", "c", "d"))
     assert len(caplog.records) == 1

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from proxy.demo.record import OVERFLOW
@@ -13,10 +13,12 @@ from tests.e2e.clients.drivers.pipe import Opening
 from tests.e2e.clients.programs import Driver
 
 WINDOW = 4_000  # tokens
+KNOWN: dict[str, Any] = {"models": {"*": {"window": WINDOW}}}  # the settings of a proxy that is told
 ENDLESS = 1_000_000  # tokens: a window no conversation here comes to the end of
 # Every fifth turn calls two or three tools, every third is streamed (so both, in turns 15 and 30), turn 30 brings a
 # result of 1,500 tokens, and the facts of turns 3, 8 and 15 (this one from a tool) are asked for at the end.
 SCRIPT = Conversation(turns=40, tools_every=5, stream_every=3, big_turn=30, big_tokens=1_500)
+STREAMED = replace(SCRIPT, stream_every=1)
 # More than any window here holds, in one message: no compaction can help.
 HOPELESS = "The harbour is wide and the water is deep. " * 800
 
@@ -65,19 +67,33 @@ class Figures:
         return cls(len(fake.summaries), overflows, sum(record.invalid for record in fake.requests))
 
 
-def opening(base_url: str, script: Conversation = SCRIPT) -> Opening:
-    return Opening(base_url, MODEL, SYSTEM, script.tool_definitions())
+def opening(base_url: str, script: Conversation = SCRIPT, **more: str) -> Opening:
+    return Opening(base_url, MODEL, SYSTEM, script.tool_definitions(), **more)
 
 
-def play(driver: Driver, base_url: str, script: Conversation = SCRIPT, *, until_error: bool = False) -> Played:
-    """Play the script against `base_url`; with `until_error` no further than to the first error."""
-    driver.begin(opening(base_url, script))
+def play(
+    driver: Driver, base_url: str, script: Conversation = SCRIPT, *, until_error: bool = False, **more: str
+) -> Played:
+    """Play the script against `base_url`; with `until_error` no further than to the first error.
+
+    `more` are fields of the `Opening`.
+    """
+    driver.begin(opening(base_url, script, **more))
     played = Played()
     for turn in _turns(script):
         played.turns.append((turn, driver.say(turn.text, turn.stream, script.result)))
         if until_error and played.errors:
             break
     return played
+
+
+def expected(bounded: Played, endless: Played, *, known: bool) -> list[Any]:
+    """What a client behind the proxy is told, by what it sees without: with the real window, and with none.
+
+    Before it overflows, a window that the proxy does not know may cut an answer short at its brim.
+    """
+    before = [] if known else bounded.told[:-1]
+    return before + endless.told[len(before) :]
 
 
 def _turns(script: Conversation) -> Iterable[Turn]:

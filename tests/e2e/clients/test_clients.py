@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
@@ -14,11 +14,20 @@ from proxy.demo.script import Conversation
 from proxy.demo.serving import serve_in_thread
 from proxy.demo.upstream import FakeUpstream
 from tests.e2e.clients.programs import CLIENTS, Absent, Client, Driver, driver
-from tests.e2e.clients.scene import ENDLESS, HOPELESS, SCRIPT, WINDOW, Figures, Played, opening, play
+from tests.e2e.clients.scene import (
+    ENDLESS,
+    HOPELESS,
+    KNOWN,
+    SCRIPT,
+    STREAMED,
+    WINDOW,
+    Figures,
+    Played,
+    expected,
+    opening,
+    play,
+)
 from tests.stage import stage
-
-KNOWN = {"models": {"*": {"window": WINDOW}}}
-STREAMED = replace(SCRIPT, stream_every=1)
 
 
 @dataclass(frozen=True)
@@ -90,14 +99,10 @@ def test_talks_on(case: Case, program: Driver, without: Without) -> None:
     fake = FakeUpstream(WINDOW, **case.fake)
     with stage(fake, **case.settings) as s:
         played = play(program, s.url, case.script)
-    expected = without(case.script, ENDLESS).told
-    if not case.settings:
-        # Before it overflows, an unknown window may cut an answer short at its brim, and the client is told so.
-        bounded = without(case.script, WINDOW).told[:-1]
-        expected = bounded + expected[len(bounded) :]
+    bounded, endless = without(case.script, WINDOW), without(case.script, ENDLESS)
     assert played.errors == []
     assert played.forgotten == []
-    assert played.told == expected
+    assert played.told == expected(bounded, endless, known=bool(case.settings))
     assert played.calls > SCRIPT.turns // SCRIPT.tools_every
     figures = Figures.of(fake)
     assert figures.invalid == 0

@@ -1,13 +1,14 @@
 """What a driver is told and what it says: one JSON object a line, on its standard input and output.
 
-    {"begin": {"base_url", "model", "system", "tools"}}    a new conversation; answered by {"ready": true}
+    {"begin": OPENING}                                     a new conversation; answered by {"ready": true}
     {"say": TEXT, "stream": BOOL}                          one turn; answered by any number of
         {"call": [NAME, ARGUMENTS]}                        each of which gets {"result": TEXT}, and then by one of
         {"seen": [ANSWER, ...]}                            the model's answers as the library shows them
         {"error": {"class", "status", "text"}}             what the library raised; the turn is taken back
 
-An ANSWER is {"text", "finish", "calls", "output", "pieces"}: `calls` are pairs of name and arguments (parsed),
-`output` is the usage's output tokens, `pieces` the number of pieces a streamed answer came in (0: not streamed).
+An OPENING has the fields of `Opening`. An ANSWER is {"text", "finish", "calls", "output", "pieces"}: `calls` are pairs
+of name and arguments (parsed), `output` is the usage's output tokens, `pieces` the number of pieces a streamed answer
+came in (0: not streamed).
 """
 
 from __future__ import annotations
@@ -26,10 +27,13 @@ Call = Callable[[str, str], str]
 
 @dataclass(frozen=True, slots=True)
 class Opening:
+    """Where to, and what every request of the conversation has: the system prompt, the tools as OpenAI declares them."""
+
     base_url: str
     model: str
     system: str
     tools: list[dict[str, Any]]
+    api_key: str = "sk-test"
 
 
 class Chat(Protocol):

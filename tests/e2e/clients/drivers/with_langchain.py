@@ -16,7 +16,7 @@ _OPENAI: Any = import_module("langchain_openai")
 class Chat:
     def __init__(self, opening: Opening, call: Call) -> None:
         model = _OPENAI.ChatOpenAI(
-            model=opening.model, base_url=opening.base_url, api_key="sk-test", max_retries=0, stream_usage=True
+            model=opening.model, base_url=opening.base_url, api_key=opening.api_key, max_retries=0, stream_usage=True
         )
         self._model = model.bind_tools(opening.tools)
         self._call = call

@@ -19,7 +19,7 @@ class Chat:
         self._with: dict[str, Any] = {
             "model": f"openai/{opening.model}",
             "api_base": opening.base_url,
-            "api_key": "sk-test",
+            "api_key": opening.api_key,
             "tools": opening.tools,
             "max_retries": 0,
         }

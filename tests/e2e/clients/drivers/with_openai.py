@@ -12,7 +12,7 @@ from tests.e2e.clients.drivers.pipe import Answer, Call, Opening, answer, serve
 
 class Chat:
     def __init__(self, opening: Opening, call: Call) -> None:
-        self._client = OpenAI(api_key="sk-test", base_url=opening.base_url, max_retries=0)
+        self._client = OpenAI(api_key=opening.api_key, base_url=opening.base_url, max_retries=0)
         self._call = call
         self._with: dict[str, Any] = {"model": opening.model, "tools": opening.tools}
         self._messages: list[Any] = [{"role": "system", "content": opening.system}]

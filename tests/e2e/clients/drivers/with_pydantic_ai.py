@@ -20,7 +20,7 @@ _PROVIDERS: Any = import_module("pydantic_ai.providers.openai")
 
 class Chat:
     def __init__(self, opening: Opening, call: Call, runner: asyncio.Runner) -> None:
-        client = AsyncOpenAI(api_key="sk-test", base_url=opening.base_url, max_retries=0)
+        client = AsyncOpenAI(api_key=opening.api_key, base_url=opening.base_url, max_retries=0)
         provider = _PROVIDERS.OpenAIProvider(openai_client=client)
         tools = [_tool(definition["function"], call) for definition in opening.tools]
         model = _MODELS.OpenAIChatModel(opening.model, provider=provider)

@@ -50,8 +50,8 @@ const say = async (chat, text, stream) => {
 let chat;
 for (let order; (order = await hear()); ) {
   if (order.begin) {
-    const { base_url: baseURL, model, system, tools } = order.begin;
-    const client = new OpenAI({ apiKey: "sk-test", baseURL, maxRetries: 0 });
+    const { base_url: baseURL, api_key: apiKey, model, system, tools } = order.begin;
+    const client = new OpenAI({ apiKey, baseURL, maxRetries: 0 });
     chat = { client, model, tools, messages: [{ role: "system", content: system }] };
     tell({ ready: true });
     continue;
