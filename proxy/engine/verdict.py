@@ -113,7 +113,7 @@ class Observed:
 
 
 def _cached(tail: bytes) -> int:
-    """Cached tokens, where stated. OpenAI's are part of the prompt's; a server that leaves them out has more of them."""
+    """Cached tokens, where stated. OpenAI counts them as part of the prompt; who leaves them out has more of them."""
     found = _CACHED.findall(tail)
     return int(found[-1]) if found else 0
 
