@@ -16,8 +16,8 @@ Headers = tuple[tuple[bytes, bytes], ...]
 class Call:
     """One HTTP request to an upstream. `url` is absolute and goes out byte for byte (no re-quoting).
 
-    `body` is sent with a Content-Length when it is bytes. `read_timeout` (seconds) bounds the silence before the first
-    byte of the answer and between two chunks; None: no bound.
+    `body` is sent with a Content-Length when it is bytes. `head_timeout` (seconds) bounds the time until the head
+    of the answer is there; None: no bound. The body may take as long as it wants.
 
     `upgrade` asks to go on in another protocol (RFC 9110, 7.8), and the body is no body then: if the answer is a 101,
     it is what this side says in that protocol, and the answer's chunks are what the upstream says, raw bytes both.
@@ -28,7 +28,7 @@ class Call:
     url: str
     headers: Headers
     body: bytes | AsyncIterator[bytes] = b""
-    read_timeout: float | None = None
+    head_timeout: float | None = None
     upgrade: str | None = None
 
 

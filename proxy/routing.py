@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import fnmatch
+import hashlib
+import hmac
 import re
 from dataclasses import dataclass, replace
 from urllib.parse import urlsplit
@@ -23,6 +25,18 @@ def origin(url: str) -> str:
     parts = urlsplit(url)
     host = parts.hostname or ""
     return f"{parts.scheme}://{f'[{host}]' if ':' in host else host}:{parts.port or _PORTS[parts.scheme]}"
+
+
+def pseudonym(settings: Settings, secret: bytes) -> bytes:
+    """What this proxy calls itself to its upstreams, so that it knows a request that comes back to it.
+
+    All processes of one proxy share it. Another one has another `secret`; or, started from the same directory of
+    compactions, other addresses, for one that stands before it has it as its upstream.
+    """
+    places = [settings.upstream, *(upstream.url for upstream in settings.upstreams.values())]
+    places += [policy.upstream or "" for policy in settings.models.values()]
+    own = hmac.digest(secret, b"via " + "\n".join(places).encode(), hashlib.sha256).hex()[:8]
+    return wire.PSEUDONYM + b"-" + own.encode()
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,10 +69,11 @@ class _Rule:
 
 
 class Router:
-    """The decision, with the settings' names and patterns prepared."""
+    """The decision, with the settings' names and patterns prepared. `pseudonym`: what this proxy calls itself."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, pseudonym: bytes = wire.PSEUDONYM) -> None:
         self._settings = settings
+        self._pseudonym = pseudonym
         # Where clients must say to this proxy who they are, their credentials are its own, unless a setting differs.
         own = None if isinstance(settings.clients, tuple) else CLIENT
         self._common = _place(settings.upstream, _plain(settings.api_key) or own)
@@ -84,7 +99,7 @@ class Router:
             place = self._named[upstream]
         elif upstream is not None:
             place = replace(place, key=_plain(rule.policy.api_key) or self._named[upstream].key)
-        sent = _with_credentials(wire.request_headers(headers), place.key)
+        sent = _with_credentials(wire.request_headers(headers, self._pseudonym), place.key)
         return Route(place.base_url, place.origin, rule.policy, upstream_model, sent)
 
     def summariser_settings(self, route: Route) -> SummarizerSettings:
@@ -106,7 +121,7 @@ class Router:
         key = self._summariser_key(route, there)
         if key is None:
             return _credentials(route.headers) if there == route.origin else ()
-        return _credentials(_with_credentials(wire.request_headers(headers), key))
+        return _credentials(_with_credentials(wire.request_headers(headers, self._pseudonym), key))
 
     def _summariser_key(self, route: Route, there: str) -> str | None:
         settings = self.summariser_settings(route)

@@ -69,8 +69,9 @@ def build(settings: Settings, environ: Mapping[str, str]) -> App:
 def open_store(name: str) -> tuple[MemoryStore | SqliteStore, bytes]:
     """The store that the settings name, and the install's secret.
 
-    A file that must not be touched is a `ConfigError`. One that cannot be used now is logged, and tried again at each
-    use; a secret that cannot be kept is made for this process alone.
+    A file that must not be touched is a `ConfigError`, and nothing is written. One that cannot be used now is logged,
+    and tried again at each use; it may be anybody's, so no secret is put beside it. A secret that cannot be kept is
+    made for this process alone.
     """
     if name == "memory:":
         return MemoryStore(), secrets.token_bytes(32)
@@ -78,12 +79,14 @@ def open_store(name: str) -> tuple[MemoryStore | SqliteStore, bytes]:
         raise ConfigError(f"store: must be sqlite:PATH or memory:, not {name!r}")
     path = Path(name.removeprefix("sqlite:"))
     store = SqliteStore(path)
+    usable = True
     try:
         store.prepare()
     except StoreError as error:
+        usable = False
         log.warning("%s; until it can be used, compactions do not outlive this process", error)
     try:
-        return store, install_secret(path)
+        return store, install_secret(path, make=usable)
     except StoreError as error:
         log.warning("%s; compactions made now are of no use after a restart", error)
         return store, secrets.token_bytes(32)

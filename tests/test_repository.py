@@ -141,7 +141,7 @@ def test_every_package_opens_with_its_map(init: Path) -> None:
 def test_tests_mirror_files(test: Path) -> None:
     """`tests/core/test_plan.py` is about `proxy/core/plan.py`, unless it drives the whole over sockets."""
     where = test.relative_to(ROOT / "tests")
-    if where.parts[0] in ("e2e", "bench"):
+    if where.parts[0] in ("e2e", "shapes", "bench"):
         return
     mirrored = PACKAGE / where.with_name(where.name.removeprefix("test_"))
     assert mirrored.exists() or mirrored.with_suffix("").is_dir(), f"{mirrored.relative_to(ROOT)} does not exist"

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import time
+from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from proxy.adapters.retention import IN_MEMORY, Retention
+from proxy.adapters.retention import IN_MEMORY, LONGEST_LEASE, MOST_FACTS, Retention, size
 from proxy.core.checkpoint import Checkpoint
 
 
@@ -16,10 +17,6 @@ class _Kept:
     number: int  # in order of writing
     used: float
 
-    @property
-    def size(self) -> int:
-        return len(self.checkpoint.text) + len(self.checkpoint.prose)
-
 
 class MemoryStore:
     """`Store` in dictionaries. `now` gives seconds since the epoch."""
@@ -28,12 +25,14 @@ class MemoryStore:
         self._retention = retention
         self._now = now
         self._written = 0
+        self._size = 0
+        self._by_use: OrderedDict[int, _Kept] = OrderedDict()  # number -> checkpoint, the longest unused first
         self._by_key: dict[tuple[str, str], dict[str, _Kept]] = {}  # (tenant, key) -> id -> checkpoint
         self._leases: dict[str, tuple[str, float]] = {}  # name -> owner, expiry
         self._facts: dict[str, dict[str, tuple[str, float]]] = {}  # kind -> key -> value, expiry
 
     def __repr__(self) -> str:
-        return f"MemoryStore({sum(map(len, self._by_key.values()))} checkpoints)"
+        return f"MemoryStore({len(self._by_use)} checkpoints)"
 
     async def find(self, tenant: str, keys: Sequence[str]) -> list[Checkpoint]:
         now = self._now()
@@ -41,6 +40,7 @@ class MemoryStore:
         for kept in found:
             if kept.used <= now - self._retention.grain:
                 kept.used = now
+                self._by_use.move_to_end(kept.number)
         found.sort(key=lambda kept: (-kept.checkpoint.end, -kept.checkpoint.rung, kept.number))
         return [kept.checkpoint for kept in found]
 
@@ -48,16 +48,16 @@ class MemoryStore:
         there = self._by_key.setdefault((checkpoint.tenant, checkpoint.key), {})
         if checkpoint.id not in there:
             self._written += 1
-            there[checkpoint.id] = _Kept(checkpoint, self._written, self._now())
-            self._prune()
+            self._size += size(checkpoint)
+            kept = there[checkpoint.id] = self._by_use[self._written] = _Kept(checkpoint, self._written, self._now())
+            self._prune(kept)
 
     async def lease(self, name: str, owner: str, seconds: float) -> bool:
         now = self._now()
-        holder, expires = self._leases.get(name, (owner, now))
-        if holder != owner and expires > now:
+        self._leases = {held: lease for held, lease in self._leases.items() if now < lease[1] <= now + LONGEST_LEASE}
+        if self._leases.get(name, (owner, now))[0] != owner:
             return False
-        self._leases = {held: lease for held, lease in self._leases.items() if lease[1] > now}
-        self._leases[name] = (owner, now + seconds)
+        self._leases[name] = (owner, now + min(seconds, LONGEST_LEASE))
         return True
 
     async def release(self, name: str, owner: str) -> None:
@@ -70,23 +70,23 @@ class MemoryStore:
 
     async def remember(self, kind: str, key: str, value: str, seconds: float) -> None:
         now = self._now()
-        facts = {known: fact for known, fact in self._facts.get(kind, {}).items() if fact[1] > now}
+        facts = {known: fact for known, fact in self._facts.get(kind, {}).items() if fact[1] > now and known != key}
+        if len(facts) >= MOST_FACTS:
+            del facts[min(facts, key=lambda known: facts[known][1])]
         self._facts[kind] = {**facts, key: (value, now + seconds)}
 
     async def aclose(self) -> None:
         """Nothing to give back; what was kept stays until the store itself goes."""
 
-    def _prune(self) -> None:
-        every = sorted(
-            (kept for there in self._by_key.values() for kept in there.values()),
-            key=lambda kept: (kept.used, kept.number),
-        )
-        excess = sum(kept.size for kept in every) - self._retention.characters
+    def _prune(self, newest: _Kept) -> None:
         oldest_use = self._now() - self._retention.idle
-        for kept in every:
-            if kept.number != self._written and (kept.used < oldest_use or excess > 0):
-                excess -= kept.size
-                place = (kept.checkpoint.tenant, kept.checkpoint.key)
-                del self._by_key[place][kept.checkpoint.id]
-                if not self._by_key[place]:
-                    del self._by_key[place]
+        while self._by_use:
+            kept = next(iter(self._by_use.values()))
+            if kept is newest or (kept.used >= oldest_use and self._size <= self._retention.characters):
+                break
+            del self._by_use[kept.number]
+            self._size -= size(kept.checkpoint)
+            place = (kept.checkpoint.tenant, kept.checkpoint.key)
+            del self._by_key[place][kept.checkpoint.id]
+            if not self._by_key[place]:
+                del self._by_key[place]

@@ -1,10 +1,26 @@
-"""How long the stores keep checkpoints: one rule for all of them."""
+"""What the stores keep, and for how long: one rule for all of them."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
+from proxy.core.checkpoint import Checkpoint
+
 DAY = 86_400.0
+
+LONGEST_LEASE = 60.0
+"""Seconds; a longer lease is cut to this. One that has longer to run was taken before the clock went back: it is free."""
+
+MOST_FACTS = 10_000
+"""Of one kind; above it those that expire first go. Keys hold names that clients choose."""
+
+OVERHEAD = 500
+"""Characters that a checkpoint counts beside its texts, for those that only shorten results have none."""
+
+
+def size(checkpoint: Checkpoint) -> int:
+    """What `Retention.characters` counts."""
+    return len(checkpoint.text) + len(checkpoint.prose) + OVERHEAD
 
 
 @dataclass(frozen=True, slots=True)
@@ -12,8 +28,7 @@ class Retention:
     """Applied after every `put`, in this order; what is dropped costs one new summary if it is asked for again.
 
     1. Checkpoints that nobody found for `idle` seconds go.
-    2. While all texts together are longer than `characters`, the checkpoint longest unused goes (of those last used at
-       one time the one written first); the one just written never goes.
+    2. While all sizes together exceed `characters`, the checkpoint longest unused goes; the one just written never does.
 
     Finding a checkpoint counts as a use at most once in `grain` seconds, so that reading does not mean writing.
     """

@@ -11,14 +11,19 @@ from pathlib import Path
 from proxy.errors import StoreError
 
 
-def install_secret(store: Path) -> bytes:
+def beside(store: Path) -> Path:
+    """Where the secret of `store` is kept. Where it exists, the store is ours, whatever may have happened to it."""
+    return store.with_name(store.name + ".secret")
+
+
+def install_secret(store: Path, *, make: bool = True) -> bytes:
     """The 32 bytes kept beside `store` (0600), made on first use; all processes that share the store get the same.
 
-    Raises `StoreError`.
+    Raises `StoreError`; also if there is none and it may not be made.
     """
-    path = store.with_name(store.name + ".secret")
+    path = beside(store)
     try:
-        if not path.exists():
+        if make and not path.exists():
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             _create(path)
         text = path.read_bytes()

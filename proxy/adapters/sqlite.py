@@ -11,13 +11,15 @@ import contextlib
 import json
 import os
 import sqlite3
+import stat
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, TypeVar
 
-from proxy.adapters.retention import ON_DISK, Retention
+from proxy.adapters.retention import LONGEST_LEASE, MOST_FACTS, ON_DISK, Retention, size
+from proxy.adapters.secret import beside
 from proxy.core.checkpoint import Checkpoint, Rung, Trim
 from proxy.errors import ConfigError, StoreError
 
@@ -25,7 +27,12 @@ T = TypeVar("T")
 
 SCHEMA_VERSION = 1
 APPLICATION_ID = 0x63707278  # "cprx": tells our files from those of other programs
-BUSY_SECONDS = 5.0  # how long a call waits for another process' write
+MAGIC = b"SQLite format 3\0"  # and where the header has both numbers: https://sqlite.org/fileformat2.html#the_database_header
+VERSION_AT, APPLICATION_AT = slice(60, 64), slice(68, 72)
+BUSY_SECONDS = (
+    0.4  # how long a call waits for another process' write; a write takes milliseconds, and may be tried again
+)
+OPEN_SECONDS = 5.0  # the same while the file is made, which several workers may want at once
 KEYS_PER_QUERY = 500  # SQLite before 3.32 takes 999 parameters (https://sqlite.org/limits.html)
 
 SCHEMA = """
@@ -77,6 +84,7 @@ class SqliteStore:
         self._busy = busy
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="sqlite")
         self._connection: sqlite3.Connection | None = None  # touched on that thread alone
+        self._file: tuple[int, int] | None = None  # which file that is a connection to
 
     def __repr__(self) -> str:
         return f"SqliteStore({self._path})"
@@ -86,7 +94,7 @@ class SqliteStore:
         version, `StoreError` for one that cannot be used (each later call tries again)."""
         try:
             with _translated(self._path):
-                self._thread.submit(lambda: self._connection or self._open()).result()
+                self._thread.submit(self._current).result()
         except StoreError as error:
             if isinstance(error.__cause__, ConfigError):
                 raise ConfigError(str(error)) from error
@@ -122,7 +130,7 @@ class SqliteStore:
         def call() -> T:
             with _translated(self._path):
                 try:
-                    return work(self._connection or self._open())
+                    return work(self._current())
                 except sqlite3.Error:
                     self._close()  # ends an open transaction; the next call starts from a fresh look at the file
                     raise
@@ -133,21 +141,29 @@ class SqliteStore:
             raise StoreError(f"store {self._path} is closed") from error
         return await future
 
+    def _current(self) -> sqlite3.Connection:
+        """A connection to the file that is there now: what is written to one that was deleted is lost."""
+        if self._connection and self._file != _identity(self._path):
+            self._close()
+        return self._connection or self._open()
+
     def _open(self) -> sqlite3.Connection:
+        _refuse_foreign(self._path)
         self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         _make_private(self._path)
-        db = sqlite3.connect(self._path, timeout=self._busy, isolation_level=None)
+        file = _identity(self._path)
+        db = sqlite3.connect(self._path, timeout=OPEN_SECONDS, isolation_level=None)
         try:
-            fresh = _check_version(db) == 0
-            _write_ahead(db, self._busy)
-            if fresh:
+            if _check_version(db) == 0:
                 with _transaction(db):
                     if _check_version(db) == 0:  # no other worker was faster
                         _create_schema(db)
+            _write_ahead(db)  # only now: whose file it is has to stand in the file itself, not beside it
+            db.execute(f"PRAGMA busy_timeout = {int(self._busy * 1000)}")
         except BaseException:
             db.close()
             raise
-        self._connection = db
+        self._connection, self._file = db, file
         return db
 
     def _close(self) -> None:
@@ -172,11 +188,10 @@ class SqliteStore:
 
     def _put(self, db: sqlite3.Connection, checkpoint: Checkpoint) -> None:
         values = _row(checkpoint)
-        size = len(checkpoint.text) + len(checkpoint.prose)
         places = ",".join("?" * (len(values) + 3))
         statement = f"INSERT OR IGNORE INTO checkpoints ({COLUMNS}, id, size, used) VALUES ({places})"
         with _transaction(db):
-            cursor = db.execute(statement, (*values, checkpoint.id, size, self._now()))
+            cursor = db.execute(statement, (*values, checkpoint.id, size(checkpoint), self._now()))
             if cursor.rowcount:
                 self._prune(db, cursor.lastrowid)
 
@@ -187,11 +202,11 @@ class SqliteStore:
         excess, victims = total - self._retention.characters, []
         if excess > 0:
             statement = "SELECT number, size FROM checkpoints WHERE number <> ? ORDER BY used, number"
-            for number, size in db.execute(statement, (newest,)):
+            for number, characters in db.execute(statement, (newest,)):
                 if excess <= 0:
                     break
                 victims.append((number,))
-                excess -= size
+                excess -= characters
         db.executemany("DELETE FROM checkpoints WHERE number = ?", victims)
 
     def _lease(self, db: sqlite3.Connection, name: bytes, owner: bytes, seconds: float) -> bool:
@@ -199,8 +214,8 @@ class SqliteStore:
         statement = """INSERT INTO leases (name, owner, expires) VALUES (?, ?, ?)
             ON CONFLICT (name) DO UPDATE SET expires = excluded.expires WHERE owner = excluded.owner"""
         with _transaction(db):
-            db.execute("DELETE FROM leases WHERE expires <= ?", (now,))
-            return db.execute(statement, (name, owner, now + seconds)).rowcount > 0
+            db.execute("DELETE FROM leases WHERE expires <= ? OR expires > ?", (now, now + LONGEST_LEASE))
+            return db.execute(statement, (name, owner, now + min(seconds, LONGEST_LEASE))).rowcount > 0
 
     def _remember(self, db: sqlite3.Connection, fact: tuple[bytes, bytes, bytes], seconds: float) -> None:
         now = self._now()
@@ -208,6 +223,11 @@ class SqliteStore:
             db.execute("DELETE FROM facts WHERE expires <= ?", (now,))
             statement = "INSERT OR REPLACE INTO facts (kind, key, value, expires) VALUES (?, ?, ?, ?)"
             db.execute(statement, (*fact, now + seconds))
+            (number,) = db.execute("SELECT count(*) FROM facts WHERE kind = ?", fact[:1]).fetchone()
+            if number > MOST_FACTS:
+                statement = "SELECT key FROM facts WHERE kind = ? AND key <> ? ORDER BY expires LIMIT ?"
+                excess = db.execute(statement, (*fact[:2], number - MOST_FACTS)).fetchall()
+                db.executemany("DELETE FROM facts WHERE kind = ? AND key = ?", [(fact[0], key) for (key,) in excess])
 
 
 # --- rows
@@ -262,6 +282,35 @@ def _unpack(stored: bytes) -> str:
 # --- the file
 
 
+def _refuse_foreign(path: Path) -> None:
+    """Raises `ConfigError` for a file that we must not write to; nothing but its first bytes is looked at.
+
+    An empty one is free to take. Damage to one that was ours is no mistake of the operator's: SQLite will find it.
+    """
+    try:
+        mode = path.stat().st_mode
+    except FileNotFoundError:
+        return
+    if not stat.S_ISREG(mode):
+        raise ConfigError("this is no file")
+    with path.open("rb") as file:
+        header = file.read(100)
+    if not header:
+        return
+    if header.startswith(MAGIC):
+        _check_owner(*(int.from_bytes(header[place], "big") for place in (APPLICATION_AT, VERSION_AT)))
+    elif not beside(path).exists():
+        raise ConfigError("this file is no database, and not of this program")
+
+
+def _identity(path: Path) -> tuple[int, int] | None:
+    try:
+        status = path.stat()
+    except OSError:
+        return None
+    return status.st_dev, status.st_ino
+
+
 def _make_private(path: Path) -> None:
     """SQLite gives -wal and -shm the mode of the file itself, so that has to be right before it opens it."""
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
@@ -277,11 +326,16 @@ def _check_version(db: sqlite3.Connection) -> int:
     (version,) = db.execute("PRAGMA user_version").fetchone()
     (application,) = db.execute("PRAGMA application_id").fetchone()
     (tables,) = db.execute("SELECT count(*) FROM sqlite_master").fetchone()
-    if application != APPLICATION_ID and (application or version or tables):
+    if application or version or tables:
+        _check_owner(application, version)
+    return int(version)
+
+
+def _check_owner(application: int, version: int) -> None:
+    if application != APPLICATION_ID:
         raise ConfigError("this database belongs to another program")
     if version > SCHEMA_VERSION:
         raise ConfigError(f"written by a newer version (schema {version}; this one knows {SCHEMA_VERSION})")
-    return int(version)
 
 
 def _create_schema(db: sqlite3.Connection) -> None:
@@ -291,10 +345,10 @@ def _create_schema(db: sqlite3.Connection) -> None:
     db.execute(f"PRAGMA application_id = {APPLICATION_ID}")
 
 
-def _write_ahead(db: sqlite3.Connection, busy: float) -> None:
+def _write_ahead(db: sqlite3.Connection) -> None:
     """Readers and one writer side by side. Several workers may start at once, and this one switch does not wait for
     locks by itself (https://sqlite.org/wal.html, "Sometimes queries return SQLITE_BUSY in WAL mode")."""
-    deadline = time.monotonic() + busy
+    deadline = time.monotonic() + OPEN_SECONDS
     while True:
         try:
             db.execute("PRAGMA journal_mode = WAL")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import ssl
 import time
 from collections.abc import AsyncIterator, Mapping
@@ -27,7 +28,7 @@ AUTO_HEADERS = ("Accept", "Accept-Encoding", "Content-Type", "User-Agent")
 KEEPALIVE = 4.0
 AT_ONCE = 1.0  # seconds: a few round trips; no model answers, or fails, as fast
 STALE_MOST = 3  # dead connections out of the pool that one request may meet
-AT_ONCE = 1024 * 1024  # bytes; more in one write would hold up the event loop, and aiohttp warns of it
+IN_ONE_WRITE = 1024 * 1024  # bytes; more in one write would hold up the event loop, and aiohttp warns of it
 MAX_FIELD = 64 * 1024  # bytes of one header field of an answer; aiohttp's own 8 KiB are less than some policies take
 
 
@@ -41,7 +42,6 @@ class AiohttpUpstream:
         environ = environ or {}
         self._ssl = _ssl_context(environ)
         self._proxies = Proxies(environ)
-        self._connect_timeout = connect_timeout
         self._timeout = aiohttp.ClientTimeout(total=None, connect=connect_timeout)
         self._address = lru_cache(maxsize=64)(self._parse)  # a few addresses make up nearly all requests
         self._session: aiohttp.ClientSession | None = None
@@ -54,28 +54,26 @@ class AiohttpUpstream:
             fields.update(proxy_headers)
         if call.upgrade is not None:
             fields.update({"Connection": "Upgrade", "Upgrade": call.upgrade})
-        timeout = self._timeout
-        if call.read_timeout is not None:
-            timeout = aiohttp.ClientTimeout(total=None, connect=self._connect_timeout, sock_read=call.read_timeout)
         connection = _Connection()
         try:
-            while True:
-                try:
-                    response = await session.request(
-                        call.method,
-                        url,
-                        headers=fields,
-                        data=_body(call),
-                        allow_redirects=False,
-                        proxy=proxy,
-                        proxy_headers=proxy_headers,
-                        timeout=timeout,
-                        trace_request_ctx=connection,
-                    )
-                    break
-                except (aiohttp.ServerDisconnectedError, ConnectionResetError):
-                    if not connection.stale() or not isinstance(call.body, bytes):
-                        raise
+            async with asyncio.timeout(call.head_timeout):
+                while True:
+                    try:
+                        response = await session.request(
+                            call.method,
+                            url,
+                            headers=fields,
+                            data=_body(call),
+                            allow_redirects=False,
+                            proxy=proxy,
+                            proxy_headers=proxy_headers,
+                            timeout=self._timeout,
+                            trace_request_ctx=connection,
+                        )
+                        break
+                    except (aiohttp.ServerDisconnectedError, ConnectionResetError):
+                        if not connection.stale() or not isinstance(call.body, bytes):
+                            raise
         except (aiohttp.ServerTimeoutError, TimeoutError):
             raise UpstreamTimeout("the upstream did not answer in time") from None
         except (aiohttp.ClientError, OSError) as error:
@@ -207,7 +205,7 @@ def _body(call: Call) -> Any:
     if call.upgrade is not None:
         return None  # it is said later, in the other protocol
     if isinstance(call.body, bytes):
-        return BytesIO(call.body) if len(call.body) > AT_ONCE else call.body or None
+        return BytesIO(call.body) if len(call.body) > IN_ONE_WRITE else call.body or None
     return _once(call.body)
 
 

@@ -12,7 +12,7 @@ from proxy.errors import BadRequest, LoopDetected
 Headers = tuple[tuple[bytes, bytes], ...]  # as in proxy.ports, which core does not import
 
 PSEUDONYM = b"compaction-proxy"
-VIA = b"1.1 " + PSEUDONYM  # RFC 9110, 7.6.3: every proxy adds itself
+VIA = b"1.1 " + PSEUDONYM  # RFC 9110, 7.6.3: every proxy adds itself; in answers under the name that all of us have
 PRIVATE_PREFIX = b"x-compaction"  # the client talks to us in these, and we to it; no upstream sees one
 
 # Fields of one connection, not of the message: RFC 9110, 7.6.1 and 11.7; RFC 9112, 9.6; `Trailer` because trailers
@@ -23,6 +23,8 @@ HOP_BY_HOP = frozenset(
 )
 # `Host` is made anew, framing is the client library's, and `Expect` was answered by our own server.
 NOT_FORWARDED = HOP_BY_HOP | {b"host", b"content-length", b"expect"}
+# They describe the bytes of a body, and so hold no longer once it has been rewritten.
+REWRITTEN = (b"content-encoding", b"content-md5", b"digest", b"content-digest", b"repr-digest")
 
 KEYS = frozenset((b"authorization", b"api-key", b"x-api-key", b"x-goog-api-key", b"ocp-apim-subscription-key"))
 CREDENTIALS = KEYS | {b"proxy-authorization", b"cookie", b"cookie2", b"openai-organization", b"openai-project"}
@@ -52,10 +54,11 @@ def named_by_connection(headers: Iterable[tuple[bytes, bytes]]) -> set[bytes]:
     return {token.strip().lower() for value in values for token in value.split(b",")}
 
 
-def request_headers(headers: Headers) -> Headers:
+def request_headers(headers: Headers, pseudonym: bytes = PSEUDONYM) -> Headers:
     """The client's fields as an upstream may see them, credentials included, `Via` added, no framing, no `Host`.
 
-    Raises `LoopDetected` if the request has been through a proxy of our name.
+    Raises `LoopDetected` if the request has been through a proxy of this `pseudonym`, which must be this one's alone:
+    several of us may stand in a row.
     """
     dropped = NOT_FORWARDED | named_by_connection(headers)
     kept = []
@@ -63,10 +66,10 @@ def request_headers(headers: Headers) -> Headers:
         lower = name.lower()
         if lower in dropped or lower.startswith(PRIVATE_PREFIX):
             continue
-        if lower == b"via" and _is_ours(value):
+        if lower == b"via" and _names(value, pseudonym):
             raise LoopDetected("this request has been through this proxy already: its upstream is the proxy itself")
         kept.append((name, value))
-    kept.append((b"via", VIA))
+    kept.append((b"via", b"1.1 " + pseudonym))
     return tuple(kept)
 
 
@@ -74,7 +77,7 @@ def response_headers(headers: Headers) -> Headers:
     """The upstream's fields as the client may see them: a stated length stays, unless the body came chunked.
 
     Fields that no server would write (control bytes, names that are no token) are dropped: they must not cost the
-    client an answer.
+    client an answer. So are those of our own prefix: what another proxy of our kind did is not what we did.
     """
     dropped = HOP_BY_HOP | named_by_connection(headers)
     if any(name.lower() == b"transfer-encoding" for name, _ in headers):
@@ -82,15 +85,19 @@ def response_headers(headers: Headers) -> Headers:
     kept = [
         (name, value)
         for name, value in headers
-        if name.lower() not in dropped and not _BAD_VALUE.search(value) and not _BAD_NAME.search(name) and name
+        if (lower := name.lower()) not in dropped
+        and not lower.startswith(PRIVATE_PREFIX)
+        and not _BAD_VALUE.search(value)
+        and not _BAD_NAME.search(name)
+        and name
     ]
     kept.append((b"via", VIA))
     return tuple(kept)
 
 
-def _is_ours(via: bytes) -> bool:
+def _names(via: bytes, pseudonym: bytes) -> bool:
     members = [member.split() for member in via.split(b",")]
-    return any(len(member) > 1 and member[1].lower() == PSEUDONYM for member in members)
+    return any(len(member) > 1 and member[1].lower() == pseudonym for member in members)
 
 
 def first(headers: Headers, name: bytes) -> bytes | None:

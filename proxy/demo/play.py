@@ -107,6 +107,7 @@ def run_demo(*, upstream: str | None, model: str | None, serve: Serve, api_key: 
         what = "the fake upstream" if fake is not None else target
         with serve(target, WINDOW) as base_url:
             _write(out, f"A conversation of 60 turns through the proxy; {what} with a window of {WINDOW:,} tokens.")
+            _write(out, "A fifth of it is kept for the answer: above 3,200 tokens a request is shortened.")
             report = asyncio.run(play(base_url, model=model or MODEL, out=out, fake=fake, headers=headers))
     _write(out, "", _verdict(report))
     return 0 if report.ok else 1
@@ -148,7 +149,7 @@ def _note(turn: Turn, outcomes: Sequence[Outcome]) -> str:
         longest = max(len(m["content"]) for m in results)
         notes.append(f"{len(results)} results" + (f" (one of {longest // 1000} KB)" if longest > 4000 else ""))
     if turn.plants is not None:
-        notes.append("plants a fact")
+        notes.append("states a fact to ask for later")
     if turn.asks is not None:
         notes.append(f"asks for turn {turn.asks.turn}")
     return ", ".join(notes)

@@ -11,7 +11,8 @@ WIDTH = 100
 _ROW = "{turn:>4} {requests:>3} {client:>7} {sent:>7}  {decision:<26} {same:>6}  {note}"
 _LEGEND = (
     "req: requests; client: tokens of the client's own history; sent: tokens the upstream counted;",
-    "same: share of the prompt sent that is, byte for byte, the beginning of the request before.",
+    "decision: the answer's x-compaction header (pass: unchanged, compact: shortened, reuse: shortened as",
+    "before); same: share of the prompt sent that is, byte for byte, the beginning of the request before.",
 )
 
 
@@ -95,7 +96,7 @@ class Report:
         facts = f"facts that came back {kept} of {len(self.recalled)}"
         yield f"requests {self.requests}, failed calls {self.failed}, {facts}"
         yield (
-            f"overflows upstream {_number(self.overflows)}, invalid lists {_number(self.invalid)}, "
+            f"overflows upstream {_number(self.overflows)}, malformed message lists {_number(self.invalid)}, "
             f"summary calls {_number(self.summary_calls)}, requests that waited for one {_number(self.waited)}"
         )
         yield (

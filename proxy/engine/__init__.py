@@ -8,6 +8,7 @@ story        what is known of one request so far
 decider      brings together what the plan needs, and takes in what the upstream says
 reader       messages into facts, once for the same bytes
 checkpoints  known compactions: a cache in front of the store
+tolerant     the store, kept from delaying or failing anything
 compactor    makes one checkpoint, within a bounded wait
 narrator     gets the prose of a summary out of a model
 prudence     when not to ask a summariser

@@ -16,9 +16,10 @@ from proxy.engine.narrator import Narrator
 from proxy.engine.preparer import Preparer
 from proxy.engine.prudence import Prudence
 from proxy.engine.reader import Reader
+from proxy.engine.tolerant import TolerantStore
 from proxy.engine.windows import Windows
 from proxy.ports import Catalogue, Clock, Store, Summariser, Upstream
-from proxy.routing import Router
+from proxy.routing import Router, pseudonym
 from proxy.settings import Settings
 
 
@@ -33,11 +34,13 @@ class Assembly:
     prudence: Prudence
     compactor: Compactor
     advertised: Advertised
+    store: TolerantStore
 
     async def aclose(self) -> None:
-        """Stop what runs in the background; the ports stay open."""
+        """Stop what runs in the background, and write what waits for it; the ports stay open."""
         await self.advertised.aclose()
         await self.compactor.aclose()
+        await self.store.flush()
 
 
 def assemble(
@@ -53,15 +56,16 @@ def assemble(
     codings: Codings = CODINGS,
 ) -> Assembly:
     """Raises `ConfigError` for addresses that cannot be used. `count`: tokens of a text; `secret`: of this install."""
-    router = Router(settings)
-    checkpoints = Checkpoints(store)
-    knowledge = Knowledge(store, clock)
+    router = Router(settings, pseudonym(settings, secret))
+    tolerant = TolerantStore(store, clock)
+    checkpoints = Checkpoints(tolerant)
+    knowledge = Knowledge(tolerant, clock)
     advertised = Advertised(upstream, clock)
     windows = Windows(knowledge, advertised, catalogue)
     prudence = Prudence(clock)
     compactor = Compactor(
         checkpoints=checkpoints,
-        store=store,
+        store=tolerant,
         narrator=Narrator(summariser, prudence, count),
         prudence=prudence,
         clock=clock,
@@ -92,4 +96,4 @@ def assemble(
         clock=clock,
         codings=codings,
     )
-    return Assembly(engine, decider, checkpoints, knowledge, prudence, compactor, advertised)
+    return Assembly(engine, decider, checkpoints, knowledge, prudence, compactor, advertised, tolerant)

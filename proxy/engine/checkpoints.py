@@ -1,7 +1,7 @@
 """The checkpoints of all conversations: an in-process cache in front of the store.
 
 The store is asked only when the cache does not hold what would help. A store that fails costs summaries: the cache
-goes on without it.
+goes on without it. How long it may take is the business of `tolerant`.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Checkpoints:
         try:
             found = await self._store.find(tenant, keys)
         except StoreError as error:
-            log.warning("the store cannot be read: %s", error)
+            log.debug("not looked up: %s", error)  # at each request; the log has it once, from where it began
             return False
         return sum(self._add(checkpoint) for checkpoint in found) > 0
 

@@ -1,7 +1,7 @@
 """Looks at the beginning of an upstream's answer without taking anything away from it.
 
 An answer that is an error is read whole (errors are small); of a stream only what stands before the first event that
-says something is held back. What was read is replayed: the client gets every byte as it came.
+says something is held back, and not for long. What was read is replayed: the client gets every byte as it came.
 """
 
 from __future__ import annotations
@@ -24,6 +24,13 @@ log = logging.getLogger("compaction_proxy")
 
 HELD_MOST = 256 * 1024
 """Bytes held back at most: no error body and no run of comments before a first event is longer."""
+
+HELD_SECONDS = 1.0
+"""How long a 200 is held back: as long as an upstream may take to find a prompt too long after it has said 200, and
+less than any client's patience."""
+
+HELD_SECONDS_NEAR = 15.0
+"""The same for a request that may well be too long: shorter than proxies and load balancers wait, 30 seconds and up."""
 
 WHOLE_MOST = 64 * 1024
 """A unary 200 up to here is looked at whole: some servers send errors with status 200."""
@@ -50,13 +57,35 @@ class Verdict:
     complaint: bytes = b""  # what an error answer says, decoded
 
 
-class Replay:
-    """An answer with the chunks that were read already in front."""
+class Peek:
+    """An answer whose chunks are read ahead, for `seconds` at most (None: without a limit), and then replayed."""
 
-    def __init__(self, answer: Answer, held: list[bytes], rest: AsyncIterator[bytes] | None) -> None:
+    def __init__(self, answer: Answer, seconds: float | None) -> None:
         self._answer = answer
-        self._held = held
-        self._rest = rest
+        self._chunks = answer.chunks()
+        self._ends = None if seconds is None else asyncio.get_running_loop().time() + seconds
+        self._under_way: asyncio.Task[bytes | None] | None = None  # a chunk that had not come when time was up
+        self.held: list[bytes] = []
+        self.complete = False
+
+    async def ahead(self) -> bytes | None:
+        """The next chunk, which is kept for the client; None at the end (`complete`), or when time is up."""
+        if self._ends is None:
+            chunk = await anext(self._chunks, None)
+        else:
+            # Cancelling a read would end the answer, so it goes on when time is up.
+            task = self._under_way = self._under_way or asyncio.ensure_future(_next(self._chunks))
+            left = self._ends - asyncio.get_running_loop().time()
+            await asyncio.wait({task}, timeout=max(0.0, left))
+            if not task.done():
+                return None
+            self._under_way = None
+            chunk = task.result()
+        if chunk is None:
+            self.complete = True
+        else:
+            self.held.append(chunk)
+        return chunk
 
     @property
     def status(self) -> int:
@@ -67,14 +96,28 @@ class Replay:
         return self._answer.headers
 
     async def chunks(self) -> AsyncIterator[bytes]:
-        for chunk in self._held:
-            yield chunk
-        if self._rest is not None:
-            async for chunk in self._rest:
+        while self.held:
+            yield self.held.pop(0)
+        task, self._under_way = self._under_way, None
+        if task is not None:
+            chunk = await task
+            if chunk is not None:
                 yield chunk
+        async for chunk in self._chunks:
+            yield chunk
 
     async def aclose(self) -> None:
+        task, self._under_way = self._under_way, None
+        if task is not None:
+            task.cancel()
+            await asyncio.wait({task})
+            if not task.cancelled():
+                task.exception()  # nobody else will ask for it
         await self._answer.aclose()
+
+
+async def _next(chunks: AsyncIterator[bytes]) -> bytes | None:
+    return await anext(chunks, None)
 
 
 class Observed:
@@ -118,91 +161,78 @@ def _cached(tail: bytes) -> int:
     return int(found[-1]) if found else 0
 
 
-async def examine(answer: Answer, codings: Codings = CODINGS) -> Verdict:
-    """Read as much as it takes to know. Closes the answer when it raises."""
-    try:
-        if not 200 <= answer.status < 300:
-            return await _error(answer, codings)
-        kind = (first(answer.headers, b"content-type") or b"").lower()
-        if b"event-stream" in kind:
-            return await _stream(answer, codings)
-        if b"json" in kind:
-            return await _unary(answer, codings)
+async def examine(answer: Answer, codings: Codings = CODINGS, *, seconds: float | None = None) -> Verdict:
+    """Read as much as it takes to know. Closes the answer when it raises.
+
+    A 200 is held back for `seconds` at most, its bytes then go out as they come: some upstreams say nothing but blanks
+    or comments while a request waits in a queue, and those are meant for the client.
+    """
+    failing = not 200 <= answer.status < 300
+    kind = (first(answer.headers, b"content-type") or b"").lower()
+    look = _error if failing else _stream if b"event-stream" in kind else _unary if b"json" in kind else None
+    if look is None:
         return Verdict(answer, None)
+    peek = Peek(answer, None if failing else seconds)
+    try:
+        return await look(peek, codings)
     except BaseException:
-        await answer.aclose()
+        await peek.aclose()
         raise
 
 
-async def _take(chunks: AsyncIterator[bytes], most: int) -> tuple[list[bytes], bool]:
-    """Chunks up to `most` bytes, and whether that was all."""
-    held: list[bytes] = []
+async def _take(peek: Peek, most: int) -> None:
+    """Chunks up to `most` bytes."""
     size = 0
-    async for chunk in chunks:
-        held.append(chunk)
+    while size <= most and (chunk := await peek.ahead()) is not None:
         size += len(chunk)
-        if size > most:
-            return held, False
-    return held, True
 
 
-async def _error(answer: Answer, codings: Codings) -> Verdict:
-    chunks = answer.chunks()
-    held, complete = await _take(chunks, HELD_MOST)
-    replay = Replay(answer, held, None if complete else chunks)
-    body = _decoded(answer, held, codings)
+async def _error(peek: Peek, codings: Codings) -> Verdict:
+    await _take(peek, HELD_MOST)
+    body = _decoded(peek, codings)
     if body is None:
-        return Verdict(replay, None)
+        return Verdict(peek, None)
     if len(body) <= INLINE_BYTES:
-        return Verdict(replay, overflow.from_answer(answer.status, body), body)
-    return Verdict(replay, await asyncio.to_thread(overflow.from_answer, answer.status, body), body)
+        return Verdict(peek, overflow.from_answer(peek.status, body), body)
+    return Verdict(peek, await asyncio.to_thread(overflow.from_answer, peek.status, body), body)
 
 
-async def _unary(answer: Answer, codings: Codings) -> Verdict:
-    chunks = answer.chunks()
-    held, complete = await _take(chunks, WHOLE_MOST)
-    replay = Replay(answer, held, None if complete else chunks)
-    body = _decoded(answer, held, codings) if complete else None
-    if body is None or not any(mark in body for mark in (b'"error"', overflow.CONTEXT_FINISH.encode())):
-        return Verdict(replay, None)
-    return Verdict(replay, overflow.from_event(body))
+async def _unary(peek: Peek, codings: Codings) -> Verdict:
+    await _take(peek, WHOLE_MOST)
+    body = _decoded(peek, codings) if peek.complete else None
+    if body is None or b'"error"' not in body:
+        return Verdict(peek, None)
+    return Verdict(peek, overflow.from_event(body))
 
 
-def _decoded(answer: Answer, held: list[bytes], codings: Codings) -> bytes | None:
+def _decoded(peek: Peek, codings: Codings) -> bytes | None:
     try:
-        decoder = Decoder(first(answer.headers, b"content-encoding"), HELD_MOST * 4, codings=codings)
-        return decoder.feed(b"".join(held))
+        decoder = Decoder(first(peek.headers, b"content-encoding"), HELD_MOST * 4, codings=codings)
+        return decoder.feed(b"".join(peek.held))
     except Undecodable:
         return None
 
 
-async def _stream(answer: Answer, codings: Codings) -> Verdict:
+async def _stream(peek: Peek, codings: Codings) -> Verdict:
     """Up to the first event that is an answer, or an error: comments and role-only chunks are neither."""
     try:
-        decoder = Decoder(first(answer.headers, b"content-encoding"), HELD_MOST * 4, codings=codings)
+        decoder = Decoder(first(peek.headers, b"content-encoding"), HELD_MOST * 4, codings=codings)
     except Undecodable:
-        return Verdict(answer, None)
+        return Verdict(peek, None)
     events = Events()
-    held: list[bytes] = []
     size = 0
-    chunks = answer.chunks()
-    async for chunk in chunks:
-        held.append(chunk)
+    while size <= HELD_MOST and (chunk := await peek.ahead()) is not None:
         size += len(chunk)
         try:
             found = events.feed(decoder.feed(chunk))
         except Undecodable:
-            break
+            return Verdict(peek, None)
         for event in found:
             if event.comment:
                 continue
             said = overflow.from_event(event.data, event.name)
             if said is not None or b'"error"' in event.data or overflow.is_answer(event.data):
-                return Verdict(Replay(answer, held, chunks), said)
-        if size > HELD_MOST:
-            break
-    else:
-        last = events.finish()
-        said = overflow.from_event(last.data, last.name) if last is not None and not last.comment else None
-        return Verdict(Replay(answer, held, None), said)
-    return Verdict(Replay(answer, held, chunks), None)
+                return Verdict(peek, said)
+    last = events.finish() if peek.complete else None
+    said = overflow.from_event(last.data, last.name) if last is not None and not last.comment else None
+    return Verdict(peek, said)

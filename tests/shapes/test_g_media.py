@@ -74,7 +74,6 @@ def test_G2_the_opposite_base64_that_is_text() -> None:
     fits([SYSTEM, *shape])
 
 
-@pytest.mark.xfail(strict=True, reason="not built yet: a 413 with images in the body replaces the oldest by placeholders")
 def test_G3_a_gateway_that_bills_raw_base64() -> None:
     """A 413 makes the oldest images go, not the conversation."""
     fake = FakeUpstream(window=100_000)

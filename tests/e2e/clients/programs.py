@@ -78,7 +78,7 @@ def _node(folder: Path) -> list[str]:
         raise Absent(f"node {version.strip()} is older than {OLDEST_NODE}")
     for name in ("package.json", "package-lock.json"):
         shutil.copy(NODE / name, folder)
-    install = [npm, "ci", "--ignore-scripts", "--no-audit", "--no-fund", "--prefer-offline", "--fetch-retries=0"]
+    install = [npm, "ci", "--ignore-scripts", "--no-audit", "--no-fund", "--prefer-offline", "--fetch-retries=1"]
     installed = subprocess.run(install, cwd=folder, capture_output=True, text=True)
     if installed.returncode != 0:
         if _NO_NETWORK.search(installed.stderr):

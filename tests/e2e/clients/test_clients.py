@@ -44,23 +44,12 @@ CASES = {
     "window unknown": Case({}, {}),
     "overflow in the stream": Case({"overflow_in_stream": True}, {}, STREAMED),
 }
-ERRORS = {  # the class that the client raises for an overflow
-    "openai": "BadRequestError",
-    "openai for Node": "BadRequestError",
-    "langchain_openai": "OpenAIInvalidRequestError",
-    "pydantic_ai": "ModelContextWindowExceededError",
-    "litellm": "ContextWindowExceededError",
-}
+OVERFLOW_TEXT = "maximum context length is 4000 tokens"  # what the fake says, and every client hands on
 
 
 @pytest.fixture(scope="module", params=CLIENTS, ids=lambda client: client.name)
-def client(request: pytest.FixtureRequest) -> Client:
-    found: Client = request.param
-    return found
-
-
-@pytest.fixture(scope="module")
-def program(client: Client) -> Iterator[Driver]:
+def program(request: pytest.FixtureRequest) -> Iterator[Driver]:
+    client: Client = request.param
     try:
         with driver(client) as running:
             yield running
@@ -68,8 +57,11 @@ def program(client: Client) -> Iterator[Driver]:
         pytest.skip(str(absent))
 
 
+Without = Callable[[Conversation, int], Played]
+
+
 @pytest.fixture(scope="module")
-def without(program: Driver) -> Callable[[Conversation, int], Played]:
+def without(program: Driver) -> Without:
     """What the client sees without the proxy of an upstream with so large a window, as far as the first error."""
 
     @cache
@@ -83,13 +75,11 @@ def without(program: Driver) -> Callable[[Conversation, int], Played]:
     return played
 
 
-Without = Callable[[Conversation, int], Played]
-
-
-def test_without_the_proxy_it_ends(client: Client, without: Without) -> None:
-    """The window is real: without the proxy the client raises its error for an overflow in the midst of the talk."""
-    errors = without(SCRIPT, WINDOW).errors
-    assert [(error["class"], error["status"]) for error in errors] == [(ERRORS[client.name], 400)]
+def test_without_the_proxy_it_ends(without: Without) -> None:
+    """The window is real: without the proxy the client raises an error for the overflow in the midst of the talk."""
+    (error,) = without(SCRIPT, WINDOW).errors
+    assert error["status"] == 400
+    assert OVERFLOW_TEXT in error["text"]
     assert without(SCRIPT, ENDLESS).errors == []
 
 
@@ -112,7 +102,7 @@ def test_talks_on(case: Case, program: Driver, without: Without) -> None:
     assert overflows == ([] if case.settings else [case.script is STREAMED])
 
 
-def test_what_cannot_be_helped(client: Client, program: Driver) -> None:
+def test_what_cannot_be_helped(program: Driver) -> None:
     """A message that no window holds is the same error as without the proxy, streamed or not."""
     saw = []
     with stage(FakeUpstream(WINDOW), **KNOWN) as s:
@@ -120,4 +110,4 @@ def test_what_cannot_be_helped(client: Client, program: Driver) -> None:
             program.begin(opening(url))
             saw.append([program.say(HOPELESS, streaming, SCRIPT.result) for streaming in (False, True)])
     assert saw[1] == saw[0]
-    assert {one["error"]["class"] for one in saw[0]} == {ERRORS[client.name]}
+    assert all(OVERFLOW_TEXT in one["error"]["text"] for one in saw[0])
