@@ -6,7 +6,9 @@ import hashlib
 import hmac
 import re
 from collections.abc import Iterator
+from ipaddress import ip_address
 from itertools import islice
+from urllib.parse import urlsplit
 
 from proxy.core import wire
 from proxy.forward import Caller, Incoming
@@ -30,6 +32,7 @@ class Access:
         self._names = frozenset(settings.upstreams)
         clients = settings.clients
         self._clients = [(client.digest(), client.tenant) for client in clients] if isinstance(clients, tuple) else None
+        self._open_keys = clients is None and settings.spends()
         rule, _, name = settings.tenant.partition(" ")
         self._shared = rule == "shared"
         self._header = name.lower().encode()
@@ -45,6 +48,15 @@ class Access:
         if name in self._names:
             return name, found[2]
         return (None, found[2]) if name == AZURE else None
+
+    def trusts(self, headers: Headers) -> bool:
+        """False for a page of another host, where whoever reaches this proxy may spend the operator's keys.
+
+        A browser lets any page open a WebSocket to this machine, and send it a POST of plain text, unasked; but it
+        says whose page that is (RFC 6454). A page with the same host as the address it uses is none of this machine's
+        for that: names can be made to lead here (DNS rebinding).
+        """
+        return not self._open_keys or all(_is_local(value) for name, value in headers if name.lower() == b"origin")
 
     def admit(self, headers: Headers) -> Caller | None:
         """Whose request it is, and its fields as they may travel; None if it has to have an accepted key and has none.
@@ -73,6 +85,15 @@ class Access:
             return b"shared"
         values = [value for name, value in headers if name.lower() == self._header] if self._header else []
         return b"header " + b",".join(values) if values else None
+
+
+def _is_local(origin: bytes) -> bool:
+    """Whether an `Origin` is of this machine; `null`, which any page can bring about, is not."""
+    try:
+        host = urlsplit(origin.decode("ascii")).hostname or ""
+        return host == "localhost" or host.endswith(".localhost") or ip_address(host).is_loopback
+    except ValueError:
+        return False
 
 
 def _offered(headers: Headers) -> Iterator[bytes]:

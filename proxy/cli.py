@@ -24,7 +24,7 @@ from uvicorn.supervisors import Multiprocess
 from proxy.demo.play import run_demo
 from proxy.demo.serving import serve_in_thread
 from proxy.errors import ConfigError, ProxyError
-from proxy.settings import ANYONE, CONFIG_VARIABLE, Settings, load
+from proxy.settings import ANYONE, CONFIG_VARIABLE, Settings, doubts, load
 from proxy.web.app import App, serve_options
 from proxy.wiring import build, check, configure_logging
 
@@ -169,12 +169,16 @@ def _cannot_listen(host: str, port: int, error: Exception) -> ProxyError:
 
 
 def _check(settings: Settings, host: str, address: Address, workers: int) -> None:
-    """Raises `ConfigError` where strangers could spend the operator's keys and no setting says that they may."""
+    """Raises `ConfigError` where strangers could spend the operator's keys and no setting says that they may; tells of
+    what can hardly be meant.
+    """
     if settings.clients is None and settings.spends() and not ip_address(address[0]).is_loopback:
         raise ConfigError(
             f"clients: must list the keys of those who may use the api_key of this configuration, or say `{ANYONE}`, "
             f"because {host} can be reached from other machines"
         )
+    for doubt in doubts(settings):
+        log.warning("%s", doubt)
     if settings.store == "memory:" and workers > 1:
         log.warning("store: memory: is not shared by workers: each makes summaries of its own")
 

@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, replace
 from typing import Protocol
 
-from proxy.core import wire
+from proxy.core import envelope, glimpse, wire
+from proxy.core.coding import CODINGS, Codings
 from proxy.ports import Answer, Call, Headers, Upstream
 from proxy.routing import Route, Router
 
 
+def _unheard(waits: bool) -> None:
+    """Nobody wants to know."""
+
+
 @dataclass(frozen=True, slots=True)
 class Incoming:
-    """A client's request. `path` is the raw path after `/v1`; a `body` that is no bytes is read once, as it arrives.
+    """A client's request. `path` is the raw path after `/v1`; a `body` that is no bytes is read once, as it arrives,
+    and `beginning` is what of it is here already.
 
     `upgrade` as in `ports.Call`: with it, `body` is what the client says once the protocol has been changed.
     `upstream` is the name in the address that the client uses, None for the common one. `caller` says whose request it
-    is; None: its credential does.
+    is; None: its credential does. `waiting` is told when the request begins and ends to wait for a compaction.
     """
 
     method: str
@@ -28,6 +34,8 @@ class Incoming:
     upgrade: str | None = None
     upstream: str | None = None
     caller: bytes | None = None
+    beginning: bytes = b""
+    waiting: Callable[[bool], None] = _unheard
 
     def __repr__(self) -> str:  # fit for logs: no header, no text
         size = f"{len(self.body)} bytes" if isinstance(self.body, bytes) else "streamed"
@@ -62,6 +70,10 @@ class Door(Protocol):
 
     def find(self, path: bytes) -> tuple[str | None, bytes] | None:
         """Which upstream a raw path names (None: the common one), and the path from `/v1` on; None: no such address."""
+        ...
+
+    def trusts(self, headers: Headers) -> bool:
+        """Whether a request may come in, considering what page of the web sent it, if any did."""
         ...
 
     def admit(self, headers: Headers) -> Caller | None:
@@ -121,15 +133,39 @@ class Relayed:
 
 
 class Forwarder:
-    """A gateway that changes nothing: every request to the upstream of its address, every answer back."""
+    """A gateway that reads nothing: every request to the upstream of its address, or else of its model as far as a
+    glimpse tells, every answer back. The model's name is another there if the settings say so and the body is at hand.
+    """
 
-    def __init__(self, upstream: Upstream, router: Router) -> None:
+    def __init__(self, upstream: Upstream, router: Router, codings: Codings = CODINGS) -> None:
         self._upstream = upstream
         self._router = router
+        self._codings = codings
 
     async def forward(self, incoming: Incoming) -> Answer:
-        route = self._router.route(None, incoming.headers, incoming.upstream)
-        return Relayed(await self._upstream.send(call(route, incoming)))
+        route = self._router.route(self._model(incoming), incoming.headers, incoming.upstream)
+        sent = call(route, incoming)
+        if route.upstream_model is not None and isinstance(sent.body, bytes):
+            body = _renamed(sent.body, route.upstream_model)
+            if body is not sent.body:
+                sent = replace(sent, body=body, headers=wire.without(sent.headers, wire.REWRITTEN))
+        return Relayed(await self._upstream.send(sent))
+
+    def _model(self, incoming: Incoming) -> str | None:
+        if incoming.method != "POST":
+            return None
+        whole = isinstance(incoming.body, bytes)
+        known = incoming.body if isinstance(incoming.body, bytes) else incoming.beginning
+        coding = wire.first(incoming.headers, b"content-encoding")
+        return glimpse.model(known, coding, whole=whole, codings=self._codings)
 
     async def chat(self, incoming: Incoming) -> Answer:
         return await self.forward(incoming)
+
+
+def _renamed(body: bytes, model: str) -> bytes:
+    """A small body of JSON with another model; any other body as it is."""
+    spans = envelope.fields(body) if len(body) <= glimpse.SMALL else None
+    if spans is None or "model" not in spans:
+        return body
+    return envelope.splice(body, spans, {"model": envelope.dumps(model)})

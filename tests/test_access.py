@@ -226,3 +226,43 @@ def test_no_tenant_can_pass_for_another() -> None:
     by_header = {of((b"x-user", claim), tenant="header x-user") for claim in claims}
     real = {of((b"api-key", KEY), clients=CLIENTS), of(tenant="shared"), of((b"x-user", b"x"), tenant="header x-user")}
     assert len(by_key | by_header | real) == 13
+
+
+KEYED: dict[str, Any] = {"api_key": "sk-operator"}
+
+
+@pytest.mark.parametrize(
+    ("origin", "trusted"),
+    [
+        (b"http://localhost:3000", True),
+        (b"https://app.localhost", True),
+        (b"http://127.0.0.1:8080", True),
+        (b"http://127.8.9.1", True),
+        (b"http://[::1]:8080", True),
+        (b"HTTP://LOCALHOST", True),
+        (b"https://evil.example", False),
+        (b"http://127.0.0.1.evil.example", False),
+        (b"http://localhost.evil.example", False),
+        (b"http://evil.example/localhost", False),
+        (b"http://192.168.1.5", False),
+        (b"http://[::", False),
+        (b"http://\xff", False),
+        (b"localhost", False),
+        (b"null", False),
+        (b"", False),
+    ],
+)
+def test_pages_of_other_hosts_do_not_spend_the_operators_keys(origin: bytes, trusted: bool) -> None:
+    """Nor those of none; where nothing is spent, or who may come is said, they are clients like any other."""
+    headers = ((b"Host", b"evil.example"), (b"Origin", origin))
+    assert access(**KEYED).trusts(headers) is trusted
+    assert access(summarizer=KEYED).trusts(headers) is trusted
+    assert access(**KEYED).trusts((*headers, (b"origin", b"http://localhost"))) is trusted
+    assert access().trusts(headers) and access(api_key="client").trusts(headers)
+    assert access(**KEYED, clients="anyone").trusts(headers)
+    assert access(**KEYED, clients=CLIENTS).trusts(headers)
+
+
+def test_without_an_origin_it_is_no_page() -> None:
+    """Command lines and SDKs say none."""
+    assert access(**KEYED).trusts(((b"host", b"127.0.0.1:8080"), (b"authorization", b"Bearer x")))

@@ -328,6 +328,32 @@ def test_what_is_risky_is_said(tmp_path: Path, upstream: str) -> None:
     assert "sk-private" not in errors
 
 
+@pytest.mark.parametrize("workers", ["1", "3"])
+def test_a_proxy_that_is_its_own_upstream_says_so(tmp_path: Path, workers: str) -> None:
+    """At once, whichever of its processes it meets: they have one name."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = str(listener.getsockname()[1])
+    own = f"http://127.0.0.1:{port}/v1"
+    with serving(tmp_path, "--port", port, "--upstream", own, "--workers", workers) as proxy:
+        for _ in range(5):
+            with proxy.answer("POST", "/v1/embeddings", b'{"model": "m"}') as answer:
+                assert answer.status == 508
+                assert len(answer.headers.get_all("via", [])) == 2  # of the two rounds there were
+
+
+def test_what_is_hardly_meant_is_said(tmp_path: Path, upstream: str) -> None:
+    """A line for each, and the proxy runs all the same."""
+    (tmp_path / "c.yaml").write_text("store: 'memory:'\nmodels: {'*': {window: 4000, compact_at: 5000}, late: {}}\n")
+    with serving(tmp_path, "--config", "c.yaml", "--upstream", upstream.removesuffix("/v1")) as proxy:
+        assert proxy.get("/healthz")[0] == 200
+        _, errors = proxy.stop()
+    assert [line.split(" W ")[1].partition(": ")[0] for line in errors.splitlines()] == [
+        "upstream",
+        "models.*.compact_at",
+        "models.late",
+    ]
+
+
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.0.2.1"])
 @pytest.mark.parametrize(
     "setting", ["api_key: sk-private", "upstreams: {a: {url: 'http://h/v1', api_key: sk-private}}"]

@@ -152,6 +152,43 @@ def test_an_addressed_gateway_names_the_upstream(upstream: str | None, url: str,
     assert [(incoming.upstream, incoming.caller) for incoming in watched.seen] == [(upstream, b"me")] * 2
 
 
+FAR = {"models": {"far*": {"upstream": "http://far.example/v1"}, "new": {"upstream_model": "old-1"}}}
+DIGEST: Headers = ((b"content-md5", b"x"),)
+
+
+@pytest.mark.parametrize(
+    ("incoming", "url", "body"),
+    [
+        (Incoming("POST", b"/responses", b"", (), b'{"model": "far-1"}'), "http://far.example/v1/responses", None),
+        (Incoming("POST", b"/responses", b"", (), b'{"model": "far-1",}'), "http://far.example/v1/responses", None),
+        (Incoming("PUT", b"/x", b"", (), b'{"model": "far-1"}'), "http://up.example/base/v1/x", None),
+        (Incoming("POST", b"/x", b"", (), b'{"model": "near"}'), "http://up.example/base/v1/x", None),
+        (
+            Incoming("POST", b"/x", b"", DIGEST, b'{"model" : "new", "n":1.0}'),
+            "http://up.example/base/v1/x",
+            b'{"model" : "old-1", "n":1.0}',
+        ),
+        (Incoming("POST", b"/x", b"", DIGEST, b'{"model": "new", x}'), "http://up.example/base/v1/x", None),
+    ],
+)
+def test_a_model_leads_where_it_is_served(incoming: Incoming, url: str, body: bytes | None) -> None:
+    """Whatever is asked of it, and however little of the request can be read; its name there goes into what can."""
+    recorder = Recorder()
+    asyncio.run(Forwarder(recorder, router(**FAR)).forward(incoming))
+    [sent] = recorder.calls
+    assert (sent.url, sent.body) == (url, body or incoming.body)
+    assert (DIGEST[0] in sent.headers) == (DIGEST[0] in incoming.headers and body is None)
+
+
+def test_the_beginning_of_a_stream_leads_it() -> None:
+    """It is not read any further for that."""
+    recorder = Recorder()
+    body = stream(b'{"model": "far-1", ', b'"x": 1}')
+    incoming = Incoming("POST", b"/x", b"", (), body, beginning=b'{"model": "far-1", ')
+    asyncio.run(Forwarder(recorder, router(**FAR)).forward(incoming))
+    assert (recorder.calls[0].url, recorder.calls[0].body) == ("http://far.example/v1/x", body)
+
+
 def test_reprs_show_no_text() -> None:
     """Requests and answers can be logged."""
     incoming = Incoming("POST", b"/chat/completions", b"key=secret", ((b"authorization", b"secret"),), b"secret")

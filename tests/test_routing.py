@@ -6,7 +6,7 @@ import pytest
 
 from proxy.errors import LoopDetected
 from proxy.ports import Headers
-from proxy.routing import Router, origin
+from proxy.routing import Router, origin, pseudonym
 from proxy.settings import Settings
 
 CLIENT: Headers = (
@@ -276,6 +276,25 @@ def test_a_loop_is_refused() -> None:
     """A request that bears our own mark is not sent on."""
     with pytest.raises(LoopDetected):
         Router(settings()).route(None, ((b"via", b"1.1 compaction-proxy"),))
+
+
+def test_each_proxy_has_a_name_of_its_own() -> None:
+    """All processes of one have the same; another installation, and one with other addresses, have another."""
+    values = {"upstream": DEFAULT, "upstreams": UPSTREAMS, "models": MODELS}
+    name = pseudonym(settings(**values), b"secret")
+    assert name == pseudonym(settings(**values), b"secret")
+    others = [
+        pseudonym(settings(**values), b"another"),
+        pseudonym(settings(**values | {"upstream": "http://127.0.0.1:8080/v1"}), b"secret"),
+        pseudonym(settings(**values | {"upstreams": {}, "models": {}}), b"secret"),
+    ]
+    assert len({name, *others}) == 4
+    first, second = Router(settings(**values), name), Router(settings(), others[0])
+    passed = second.route(None, first.route(None, CLIENT).headers).headers
+    assert [value for field, value in passed if field == b"via"] == [b"1.1 " + name, b"1.1 " + others[0]]
+    for router in (first, second):
+        with pytest.raises(LoopDetected):
+            router.route(None, passed)
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import sqlite3
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -50,6 +51,36 @@ def test_a_broken_store_is_a_warning(tmp_path: Path, caplog: pytest.LogCaptureFi
     assert [record.getMessage().partition(";")[0] for record in caplog.records] == [
         f"store {path}: file is not a database"
     ]
+
+
+def database(path: Path) -> None:
+    with sqlite3.connect(path) as db:
+        db.execute("CREATE TABLE accounts (name TEXT)")
+    db.close()
+
+
+@pytest.mark.parametrize("make", [lambda path: path.write_text("my notes\n"), database])
+def test_a_mistyped_name_changes_no_file(tmp_path: Path, make: Callable[[Path], object]) -> None:
+    """Somebody else's file stops the start, and neither it nor its neighbourhood is any different afterwards."""
+    path = tmp_path / "notes.txt"
+    make(path)
+    path.chmod(0o644)
+    before = (path.read_bytes(), path.stat().st_mode, path.stat().st_mtime_ns)
+    for start in (open_store, lambda name: build(Settings(store=name), {})):
+        with pytest.raises(ConfigError, match=r"notes\.txt"):
+            start(f"sqlite:{path}")
+    assert (path.read_bytes(), path.stat().st_mode, path.stat().st_mtime_ns) == before
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_no_secret_beside_a_file_that_cannot_be_looked_at(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """It may be anybody's."""
+    (tmp_path / "file").touch()
+    path = tmp_path / "file" / "c.db"
+    with caplog.at_level(logging.WARNING, "compaction_proxy"):
+        assert opened(f"sqlite:{path}")[0] is SqliteStore
+    assert len(caplog.records) == 2
+    assert list(tmp_path.iterdir()) == [tmp_path / "file"]
 
 
 def test_a_secret_that_cannot_be_kept_is_a_warning(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

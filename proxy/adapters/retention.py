@@ -9,9 +9,9 @@ from proxy.core.checkpoint import Checkpoint
 DAY = 86_400.0
 
 LONGEST_LEASE = 60.0
-"""Seconds; a longer lease is cut to this. One that has longer to run was taken before the clock went back: it is free."""
+"""Seconds; a longer lease is cut to this. One with more than that to run was taken before the clock went back: free."""
 
-MOST_FACTS = 10_000
+MOST_FACTS = 2_000
 """Of one kind; above it those that expire first go. Keys hold names that clients choose."""
 
 OVERHEAD = 500
@@ -28,7 +28,7 @@ class Retention:
     """Applied after every `put`, in this order; what is dropped costs one new summary if it is asked for again.
 
     1. Checkpoints that nobody found for `idle` seconds go.
-    2. While all sizes together exceed `characters`, the checkpoint longest unused goes; the one just written never does.
+    2. While all sizes together exceed `characters`, the checkpoint longest unused goes; never the one just written.
 
     Finding a checkpoint counts as a use at most once in `grain` seconds, so that reading does not mean writing.
     """

@@ -285,7 +285,8 @@ def _unpack(stored: bytes) -> str:
 def _refuse_foreign(path: Path) -> None:
     """Raises `ConfigError` for a file that we must not write to; nothing but its first bytes is looked at.
 
-    An empty one is free to take. Damage to one that was ours is no mistake of the operator's: SQLite will find it.
+    An empty one is free to take. One that was ours, and is damaged, is no mistake of the operator's: SQLite's own error.
+    SQLite does not get to see it, for it would write into it what a log of ours beside it still holds.
     """
     try:
         mode = path.stat().st_mode
@@ -299,7 +300,9 @@ def _refuse_foreign(path: Path) -> None:
         return
     if header.startswith(MAGIC):
         _check_owner(*(int.from_bytes(header[place], "big") for place in (APPLICATION_AT, VERSION_AT)))
-    elif not beside(path).exists():
+    elif beside(path).exists():
+        raise sqlite3.DatabaseError("file is not a database")
+    else:
         raise ConfigError("this file is no database, and not of this program")
 
 

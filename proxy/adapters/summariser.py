@@ -23,8 +23,10 @@ T = TypeVar("T")
 TEMPERATURE = 0.3
 """Low, for a summary is no fiction; not 0, where small models fall into loops."""
 
-TEXT_MOST = 1024 * 1024
-"""Characters of one answer: forty times the largest replacement; a server that goes on beyond it has lost count."""
+TEXT_MOST = 64 * 1024
+TEXT_PER_TOKEN = 8
+"""Characters of one answer: 16,000 tokens, what models think aloud included, or twice what it may take at most, where
+that is more. A server that goes on beyond it has lost count, and is left in the middle of its word."""
 
 BODY_MOST = 8 * 1024 * 1024
 """Bytes of an answer that is not streamed, its reasoning and log probabilities included."""
@@ -109,13 +111,14 @@ class HttpSummariser:
 
     async def _once(self, call: SummaryCall, dialect: Dialect) -> SummaryAnswer | Refusal:
         request = Call("POST", call.url, (*HEADERS, *call.headers), _body(call, dialect))
+        most = max(TEXT_MOST, TEXT_PER_TOKEN * call.max_tokens)
         answer = await _within(call.silence, self._upstream.send(request))
         try:
             if not 200 <= answer.status < 300:
                 return Refusal(answer.status, await _whole(answer, call.silence))
             if b"event-stream" in (first(answer.headers, b"content-type") or b"").lower():
-                return await _streamed(answer, call.silence)
-            return _unary(await _whole(answer, call.silence))
+                return await _streamed(answer, call.silence, most)
+            return _unary(await _whole(answer, call.silence), most)
         finally:
             # A stream is left at its last event, which closes its connection. That is wanted: llama.cpp closes it
             # without a word, and the request that waits for this summary would be sent into the closing connection.
@@ -124,8 +127,9 @@ class HttpSummariser:
 
 @dataclass(slots=True)
 class Draft:
-    """An answer as it comes in; whole answers are drafts of one piece."""
+    """An answer as it comes in, of at most so many characters; whole answers are drafts of one piece."""
 
+    most: int
     parts: list[str] = field(default_factory=list, repr=False)
     size: int = 0
     finish_reason: str | None = None
@@ -155,11 +159,16 @@ class Draft:
         if isinstance(reason, str):
             self.finish_reason = reason
 
+    @property
+    def full(self) -> bool:
+        return self.size > self.most
+
     def answer(self) -> SummaryAnswer:
         """`content` alone: where a model thinks is no place for an answer, and plans are no summaries."""
         numbers = [self.usage.get(name) for name in ("prompt_tokens", "completion_tokens")]
         prompt, completion = (number if isinstance(number, int) else None for number in numbers)
-        return SummaryAnswer("".join(self.parts), self.finish_reason, prompt, completion)
+        reason = "length" if self.full else self.finish_reason
+        return SummaryAnswer("".join(self.parts)[: self.most], reason, prompt, completion)
 
 
 def _body(call: SummaryCall, dialect: Dialect) -> bytes:
@@ -184,15 +193,14 @@ def _whole_characters(text: str) -> str:
     return text.encode("utf-8", "replace").decode("utf-8")
 
 
-async def _streamed(answer: Answer, silence: float) -> SummaryAnswer:
-    draft = Draft()
+async def _streamed(answer: Answer, silence: float, most: int) -> SummaryAnswer:
+    draft = Draft(most)
     events = Events()
     async for chunk in _chunks(answer, silence):
         for event in events.feed(chunk):
             if _take(draft, event.name, event.data):
                 return draft.answer()
-        if draft.size > TEXT_MOST:
-            draft.finish_reason = "length"
+        if draft.full:
             return draft.answer()
     last = events.finish()
     if last is not None and _take(draft, last.name, last.data):
@@ -214,11 +222,11 @@ def _take(draft: Draft, name: str, data: bytes) -> bool:
     return False
 
 
-def _unary(body: bytes) -> SummaryAnswer:
+def _unary(body: bytes, most: int) -> SummaryAnswer:
     said = overflow.from_event(body)
     if said is not None:
         raise _overflowed(said)
-    draft = Draft()
+    draft = Draft(most)
     draft.add(_parsed(body))
     return draft.answer()
 

@@ -24,6 +24,7 @@ fit               text made to fit a budget
 transcript        a conversation as text, for a summariser
 overflow/         whether an answer is an overflow
 wire              header fields, targets, error bodies
+glimpse           the model of a body that is not read
 sse               server-sent events, split unchanged
 coding            content codings undone within bounds
 """

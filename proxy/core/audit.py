@@ -3,24 +3,27 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
+from proxy.core.fit import cut
 from proxy.core.identifiers import TOKEN, Kind, classify, pieces
 from proxy.core.sections import CONSTRAINTS, join, split
-from proxy.core.transcript import Message, role, source, text
+from proxy.core.transcript import Message, ration, role, source, text
 
 GAP = "…"  # what stands in place of a struck identifier
 CHECKED = frozenset({Kind.PATH, Kind.URL, Kind.HASH, Kind.ID, Kind.REF})
-_PLAIN = re.compile(r"[^a-z0-9]+")
+_OTHERS = bytes(set(range(256)) - set(b"abcdefghijklmnopqrstuvwxyz0123456789"))
 _NUMERIC = re.compile(r"[#+]?[\d.,:/-]+(?:[A-Za-z]{1,4}|%)?")
 _PRODUCT = re.compile(  # Node.js, UTF-8, Python3, 2nd: names that a summary may use of its own accord
     r"[A-Z][a-z]+\.(?:js|io|ai|py)|[A-Za-z]+-?\d{1,3}|\d+(?:st|nd|rd|th|x|k|K|M)"
 )
 _WORD = re.compile(r"[^\W\d_]{4,}|[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]{2}")
 _LINE = re.compile(r"[^\n]{1,2000}")
-INVENTED = (
-    100  # names; of a summary that made up so many no more is looked up twice: every look-up reads the whole source
-)
+INVENTED = 100  # names; of a summary that made up so many no more is looked up twice: each look-up reads all there is
+READ = 400_000_000  # characters; in so many look-ups of a longer source no more is believed either
+TAILS = 12  # folders that are dropped from a made-up path, one after the other
+PIECE = 256 * 1024  # characters that are folded in one go
+OVERLAP = 2_000_000  # characters of tools, and as many of people, in which rules are looked for
 STOLEN, OWN = 0.6, 0.5  # shares of a rule's words: that make it a tool's, that leave it to a person
 
 
@@ -30,15 +33,16 @@ def strike(prose: str, original: str) -> str:
     A path that is right but for its beginning keeps the part that occurs (`core/plan.py` of `/made/up/core/plan.py`);
     anything else leaves an ellipsis.
     """
-    plain = _PLAIN.sub("", original.casefold())
+    plain = _bare(original)
+    most = min(INVENTED, 1 + READ // (len(original) + 1))
     instead: dict[str, str | None] = {}  # None: may stay
 
     def verdict(name: str, kind: Kind) -> str | None:
         if kind not in CHECKED or _NUMERIC.fullmatch(name) or _PRODUCT.fullmatch(name) or name in original:
             return None
-        if sum(better is not None for better in instead.values()) >= INVENTED:
+        if sum(better is not None for better in instead.values()) >= most:
             return GAP
-        bare = _PLAIN.sub("", name.casefold())
+        bare = _bare(name)
         if not bare or bare in plain:  # written differently, but there: SHA256 and sha-256, a hash in capitals
             return None
         return _known_part(name, original) if kind is Kind.PATH else GAP
@@ -56,9 +60,15 @@ def strike(prose: str, original: str) -> str:
     return TOKEN.sub(checked, prose)
 
 
+def _bare(text: str) -> bytes:
+    """The letters and digits of ASCII in a text, small."""
+    pieces = (text[at : at + PIECE].casefold().encode("utf-8", "replace") for at in range(0, len(text), PIECE))
+    return b"".join(piece.translate(None, _OTHERS) for piece in pieces)
+
+
 def _known_part(path: str, original: str) -> str:
     parts = path.split("/")
-    for first in range(1, len(parts)):
+    for first in range(1, min(len(parts), TAILS + 1)):
         tail = "/".join(parts[first:])
         if len(tail) > 3 and tail in original:
             return tail
@@ -75,8 +85,8 @@ def disown(prose: str, messages: Sequence[Message]) -> str:
     rules = [line for name, body in parts if name == CONSTRAINTS for line in body.split("\n") if line.strip()]
     if not rules:
         return prose
-    by_tools = _overlap(rules, (text(m) for m in messages if role(m) in ("tool", "function")))
-    by_people = _overlap(rules, (text(m) for m in messages if role(m) not in ("tool", "function")))
+    by_tools = _overlap(rules, [text(m) for m in messages if role(m) in ("tool", "function")])
+    by_people = _overlap(rules, [text(m) for m in messages if role(m) not in ("tool", "function")])
     stolen = {r for r, tool, person in zip(rules, by_tools, by_people, strict=True) if tool >= STOLEN and person < OWN}
     kept = [
         (name, "\n".join(ln for ln in body.split("\n") if ln not in stolen) if name == CONSTRAINTS else body)
@@ -85,7 +95,7 @@ def disown(prose: str, messages: Sequence[Message]) -> str:
     return join(kept)
 
 
-def _overlap(rules: Sequence[str], texts: Iterable[str]) -> list[float]:
+def _overlap(rules: Sequence[str], texts: Sequence[str]) -> list[float]:
     """For each rule: the largest share of its words that stand together in two neighbouring lines of the texts."""
     wanted = [frozenset(word.casefold() for word in _WORD.findall(rule)) for rule in rules]
     holders: dict[str, list[int]] = {}
@@ -93,9 +103,10 @@ def _overlap(rules: Sequence[str], texts: Iterable[str]) -> list[float]:
         for word in sorted(words):
             holders.setdefault(word, []).append(i)
     best = [0.0] * len(rules)
+    limit = ration([len(said) for said in texts], OVERLAP)
     for said in texts:
         before: set[str] = set()
-        for line in _LINE.finditer(said):
+        for line in _LINE.finditer(cut(said, limit)):
             here = {word for found in _WORD.findall(line.group()) if (word := found.casefold()) in holders}
             both = here | before
             for i in {i for word in here for i in holders[word]}:

@@ -1,8 +1,9 @@
 """The request as it came: raw JSON of every field and message, found but never re-typed.
 
 Reading is lossless and writing is splicing: what is not replaced goes out byte for byte. msgspec finds the slices at
-25 times the speed of the standard library but refuses what `json` accepts (lone surrogates, NaN); then a slower walk
-with `json`'s own scanner finds the same slices. What neither can read is no chat request to us and passes untouched.
+25 times the speed of the standard library but refuses what `json` accepts (lone surrogates, NaN); then it is shown a
+copy without these, of the same length. What it cannot read even so is left to a walk with `json`'s own scanner, if it
+is short. What neither can read is no chat request to us and passes untouched.
 """
 
 from __future__ import annotations
@@ -20,16 +21,21 @@ Span = tuple[int, int]
 MAX_DEPTH = 64
 """Deeper JSON passes through unread (design: decoding is bounded); real requests stay below 20."""
 
+SLOW_MOST = 4 * 1024 * 1024
+"""Bytes that `json`'s scanner may walk, some 10 ms a MB: a longer body with a key that comes twice passes unread."""
+
 HEAD_FIELDS = ("tools", "functions", "response_format")
 """Fields beside the messages that cost prompt tokens."""
 
 OUTPUT_FIELDS = ("max_completion_tokens", "max_tokens")
 """What a client may ask for as output, the newer name first (OpenAI's API reference: it replaces the older one)."""
 
-_KEY = re.compile(rb'[ \t\r\n]*"(?:[^"\\]|\\.)*"[ \t\r\n]*:[ \t\r\n]*', re.DOTALL)
+_KEY = re.compile(rb'[ \t\r\n]*("(?:[^"\\]|\\.)*")[ \t\r\n]*:[ \t\r\n]*', re.DOTALL)
 _GAP = re.compile(rb"[ \t\r\n]*,?")
 _END = re.compile(rb"[ \t\r\n]*\}[ \t\r\n]*\Z")
 _OPEN = re.compile(rb"[ \t\r\n]*\{")
+_BEFORE = re.compile(rb"[ \t\r\n,]*")
+_BLANKS = re.compile(r"[ \t\r\n]*")
 
 
 class _Body(msgspec.Struct):
@@ -46,6 +52,7 @@ class _Body(msgspec.Struct):
 
 
 _decode_body = msgspec.json.Decoder(_Body).decode
+_decode_list = msgspec.json.Decoder(list[msgspec.Raw]).decode
 _decode_fields = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 _decode_any = msgspec.json.Decoder().decode
 _scan = json.JSONDecoder().raw_decode
@@ -91,15 +98,18 @@ def _output(raw: Mapping[str, bytes]) -> tuple[str, int] | None:
 
 
 def _parse_slowly(body: bytes) -> tuple[tuple[bytes, ...], str | None, dict[str, bytes]] | None:
-    spans = fields(body)
+    spans, readable = _read(body)
     if spans is None or "messages" not in spans:
         return None
-    items = _items(body[slice(*spans["messages"])])
+    items = _items(body, readable, spans["messages"])
     if items is None:
         return None
     raw = {name: body[slice(*spans[name])] if name in spans else b"" for name in (*HEAD_FIELDS, *OUTPUT_FIELDS)}
     raw["stream"] = body[slice(*spans["stream"])] if "stream" in spans else b"false"
-    model = value(body[slice(*spans["model"])]) if "model" in spans else None
+    try:
+        model = value(body[slice(*spans["model"])]) if "model" in spans else None
+    except ValueError:  # a number like 1e-Infinity
+        return None
     return items, model if isinstance(model, str) else None, raw
 
 
@@ -108,22 +118,48 @@ def fields(raw: bytes) -> dict[str, Span] | None:
 
     Duplicate keys: the span of the last one, which is the one that parsers use.
     """
+    return _read(raw)[0]
+
+
+def _read(raw: bytes) -> tuple[dict[str, Span] | None, bytes]:
+    """The spans of the values, and what msgspec can read in the place of `raw`."""
     try:
-        values = _decode_fields(raw)
+        readable, values = raw, _decode_fields(raw)
     except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError):
-        return _fields_slowly(raw)
+        readable = _tamed(raw)
+        try:
+            values = _decode_fields(readable)
+        except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError):
+            return None, readable
+    spans = _walk(raw, [len(item) for item in values.values()])
+    if spans is None and len(raw) <= SLOW_MOST:
+        spans = _fields_slowly(raw)
+    return spans, readable
+
+
+def _tamed(raw: bytes) -> bytes:
+    """JSON of the same length, all values at the same places, without what `json` reads and msgspec does not: halves of
+    surrogate pairs, and numbers that are none."""
+    raw = raw.replace(b"\\ud", b"\\uf").replace(b"\\uD", b"\\uF")
+    # Signed, so that none can become the end of a number before it.
+    raw = raw.replace(b"NaN", b"-10").replace(b"-Infinity", b"-10000000")
+    return raw.replace(b"Infinity", b"-1000000")
+
+
+def _walk(raw: bytes, lengths: Sequence[int]) -> dict[str, Span] | None:
+    """The spans of values of such lengths, one behind the other; None if that is not the whole: a key that comes twice
+    was counted once."""
     spans: dict[str, Span] = {}
     opening = _OPEN.match(raw)
     position = opening.end() if opening else 0
-    for key, item in values.items():
+    for length in lengths:
         found = _KEY.match(raw, position)
         if found is None:
-            return _fields_slowly(raw)
-        spans[key] = (found.end(), found.end() + len(item))
-        gap = _GAP.match(raw, spans[key][1])
-        position = gap.end() if gap else spans[key][1]
-    # A duplicate key leaves text behind: the walk took one value per distinct key.
-    return spans if _END.match(raw, position) else _fields_slowly(raw)
+            return None
+        spans[value(found[1])] = (found.end(), found.end() + length)
+        gap = _GAP.match(raw, found.end() + length)
+        position = gap.end() if gap else found.end() + length
+    return spans if _END.match(raw, position) else None
 
 
 def _fields_slowly(raw: bytes) -> dict[str, Span] | None:
@@ -154,29 +190,25 @@ def _fields_slowly(raw: bytes) -> dict[str, Span] | None:
     return {key: (len(text[:a].encode()), len(text[:b].encode())) for key, (a, b) in at.items()}
 
 
-def _items(raw: bytes) -> tuple[bytes, ...] | None:
-    """The elements of a JSON list that `json` accepts, as slices."""
-    try:
-        text = raw.decode("utf-8")
-        if text[:1] != "[":
-            return None
-        items: list[bytes] = []
-        position = _skip(text, 1)
-        while text[position] != "]":
-            _, end = _scan(text, position)
-            items.append(text[position:end].encode())
-            position = _skip(text, end)
-            if text[position] == ",":
-                position = _skip(text, position + 1)
-    except (ValueError, IndexError, RecursionError):
-        return None
-    return tuple(items)
-
-
 def _skip(text: str, position: int) -> int:
-    while text[position : position + 1] in (" ", "\t", "\r", "\n"):
-        position += 1
-    return position
+    found = _BLANKS.match(text, position)
+    return found.end() if found else position
+
+
+def _items(raw: bytes, readable: bytes, span: Span) -> tuple[bytes, ...] | None:
+    """The elements of the list at `span`, as slices of `raw`."""
+    try:
+        lengths = [len(item) for item in _decode_list(readable[slice(*span)])]
+    except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError):
+        return None
+    items: list[bytes] = []
+    position = span[0] + 1
+    for length in lengths:
+        gap = _BEFORE.match(raw, position)
+        start = gap.end() if gap else position
+        position = start + length
+        items.append(raw[start:position])
+    return tuple(items)
 
 
 def value(raw: bytes) -> Any:

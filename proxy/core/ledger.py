@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 
 from proxy.core.fit import Count, settle, weigh
 from proxy.core.identifiers import Found, Kind, command, identifiers
-from proxy.core.redact import redact
-from proxy.core.transcript import Message, callers, calls, leaves, role, text
+from proxy.core.redact import ends, redact
+from proxy.core.transcript import Message, ToolCall, callers, calls, leaves, ration, role, text
 
 CHANGED, READ = "files changed", "files read"
 
@@ -36,6 +36,10 @@ WORTH = {
 LINE = 160  # characters of identifiers under one label of turns, so that labels cost a twentieth
 DENSER = 1.25  # identifiers have more tokens a byte than prose
 RESULT_SCAN = 60_000  # characters of one tool result that are looked at, head and tail: more holds no new names
+SCAN = 400_000  # characters of any other text, head and tail; of a command much less
+COMMAND_SCAN = 4_000
+NEWEST = 1_000_000  # characters that are looked at in all, the newest first: a name not used since is hardly used again
+OLDER = 200_000  # characters of what the user said before that
 
 _PATH_KEY = re.compile(
     r"(?i)(?:^|_)(?:file_?)?(?:paths?|files?|name|notebook|document|target|source)(?:_?(?:path|name))?$"
@@ -99,7 +103,8 @@ class Names:
 
 
 def names_of(messages: Sequence[Message]) -> Names:
-    """Collect and rank the identifiers of `messages`; linear in their length."""
+    """Collect and rank the identifiers of `messages`: of a very long conversation those of its newest part, and what
+    the user named before."""
     entries, changed, read = _collect(messages)
     _fold(entries)
     ranked = _ranked(entries, len(messages), changed | read)
@@ -116,23 +121,40 @@ def _collect(messages: Sequence[Message]) -> tuple[dict[str, Entry], set[str], s
     known: dict[str, Found] = {}
     changed: set[str] = set()
     read: set[str] = set()
-    for turn, (message, answered) in enumerate(zip(messages, callers(messages), strict=True)):
-        words = redact(text(message))
-        if answered is not None:
-            if len(words) > RESULT_SCAN:
-                words = words[: RESULT_SCAN // 2] + "\n" + words[-RESULT_SCAN // 2 :]
-            _note(entries, identifiers(words, known), turn, used=False)
+    answered = callers(messages)
+    newest = _newest(messages, answered)
+    asked = [turn for turn in range(newest) if role(messages[turn]) == "user"]
+    limit = ration([len(text(messages[turn])) for turn in asked], OLDER)
+    for turn in asked:
+        _note(entries, identifiers(ends(text(messages[turn]), min(limit, SCAN)), known), turn, used=True)
+    for turn in range(newest, len(messages)):
+        message = messages[turn]
+        if answered[turn] is not None:
+            _note(entries, identifiers(ends(text(message), RESULT_SCAN), known), turn, used=False)
             continue
-        said = list(identifiers(words, known))
+        said = list(identifiers(ends(text(message), SCAN), known))
         for call in calls(message):
             pairs = leaves(call.arguments)
-            plain = redact("\n".join(f"{key}: {value}" for key, value in pairs))
-            said += identifiers(plain, known)
-            commands = (command(redact(value)) for key, value in pairs if _COMMAND_KEY.match(key))
+            said += identifiers(ends("\n".join(f"{key}: {value}" for key, value in pairs), SCAN), known)
+            commands = (command(redact(value[:COMMAND_SCAN])) for key, value in pairs if _COMMAND_KEY.match(key))
             said += ((line, Kind.COMMAND) for line in commands if line)
             _files(call.name, pairs, changed, read)
         _note(entries, iter(said), turn, used=role(message) != "system")
     return entries, changed, read - changed
+
+
+def _newest(messages: Sequence[Message], answered: Sequence[ToolCall | None]) -> int:
+    """Where the newest messages begin of which `NEWEST` characters would be looked at."""
+    left = NEWEST
+    for turn in range(len(messages) - 1, -1, -1):
+        length = len(text(messages[turn]))
+        if answered[turn] is not None:
+            left -= min(length, RESULT_SCAN)
+        else:
+            left -= min(length, SCAN) + sum(min(len(call.arguments), SCAN) for call in calls(messages[turn]))
+        if left < 0:
+            return turn + 1
+    return 0
 
 
 def _note(entries: dict[str, Entry], found: Iterator[tuple[str, Kind]], turn: int, used: bool) -> None:

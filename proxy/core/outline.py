@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
@@ -12,6 +12,8 @@ from proxy.core.transcript import ERROR, Message, ToolCall, callers, calls, leav
 
 ASKED, ANSWERED, ARGUMENT, FAULT = 140, 160, 60, 100  # characters of a request, an answer, an argument, an error
 FAILED = 2_000  # characters at the head and the tail of a result in which an error is looked for
+HEAD = 2_048  # characters of a text or an argument that are looked at: more than is shown, for credentials are cut out
+LINES = 150_000  # characters of lines that are made, the newest first: twelve thousand tokens three times over
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +39,7 @@ class Story:
 
 def story_of(messages: Sequence[Message], first: int = 0) -> Story:
     """`first` is the number of the first message."""
-    return Story(tuple(_lines(messages, first)))
+    return Story(tuple(reversed(list(_newest(messages, first)))))
 
 
 def outline(messages: Sequence[Message], budget: int, count: Count, first: int = 0) -> str:
@@ -45,24 +47,30 @@ def outline(messages: Sequence[Message], budget: int, count: Count, first: int =
     return story_of(messages, first).text(budget, count)
 
 
-def _lines(messages: Sequence[Message], first: int) -> list[str]:
-    outcomes: dict[int, list[str]] = {}
+def _newest(messages: Sequence[Message], first: int) -> Iterator[str]:
+    """The lines from the last one backwards, as many as could ever be wanted."""
+    answered = callers(messages)
+    results: dict[int, list[int]] = {}
     made_by = -1
-    for turn, (message, call) in enumerate(zip(messages, callers(messages), strict=True)):
+    for turn, call in enumerate(answered):
         if call is None:
             made_by = turn
         else:
-            outcomes.setdefault(made_by, []).append(_outcome(call, text(message)))
-    lines = []
-    for turn, message in enumerate(messages):
+            results.setdefault(made_by, []).append(turn)
+    left = LINES
+    for turn in range(len(messages) - 1, -1, -1):
+        if left <= 0:
+            return
+        message = messages[turn]
         if role(message) in ("tool", "function"):
             continue
-        said = _first(redact(text(message)), ASKED if role(message) == "user" else ANSWERED)
-        done = outcomes.get(turn) or [_named(call) for call in calls(message)]
+        said = _first(redact(text(message)[:HEAD]), ASKED if role(message) == "user" else ANSWERED)
+        ends = ((answered[i], text(messages[i])) for i in results.get(turn, ()))
+        done = [_outcome(call, result) for call, result in ends if call] or [_named(call) for call in calls(message)]
         line = " -> ".join(part for part in (said, _collapse(done)) if part)
         if line:
-            lines.append(f"{first + turn} {role(message)[:20]}: {line}")
-    return lines
+            left -= len(line)
+            yield f"{first + turn} {role(message)[:20]}: {line}"
 
 
 def _first(words: str, limit: int) -> str:
@@ -76,8 +84,8 @@ def _first(words: str, limit: int) -> str:
 
 def _named(call: ToolCall) -> str:
     """The call with the argument that tells most: the first short one."""
-    values = [redact(value) for _, value in leaves(call.arguments[:20_000]) if value and "\n" not in value.strip()]
-    shown = _first(values[0], ARGUMENT) if values else ""
+    values = (value for _, value in leaves(call.arguments[:20_000]) if value and "\n" not in value.strip())
+    shown = _first(redact(next(values, "")[:HEAD]), ARGUMENT)
     return f"{call.name[:40]}({shown})"
 
 
@@ -85,7 +93,7 @@ def _outcome(call: ToolCall, result: str) -> str:
     for part in (result[:FAILED], result[-FAILED:]):
         if found := ERROR.search(part):
             line = part[part.rfind("\n", 0, found.start()) + 1 :].split("\n", 1)[0]
-            return f"{_named(call)} error: {_first(redact(line), FAULT)}"
+            return f"{_named(call)} error: {_first(redact(line[:HEAD]), FAULT)}"
     return f"{_named(call)} ok"
 
 

@@ -11,12 +11,12 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
 
 from proxy.core.fit import Count, settle, weigh
-from proxy.core.transcript import Message, role, text
+from proxy.core.transcript import Message, ration, role, text
 from proxy.core.words import (
     CORRECTION,
     CORRECTION_PARTS,
@@ -34,6 +34,8 @@ from proxy.core.words import (
 GAP = "[…]"
 TYPED = 600  # characters; a longer message was hardly typed: it is a paste, with the user's own words at its edges
 SCAN = 20_000  # characters of a message in which words are looked up
+SAID = 600_000  # characters of the user's that are looked at in all; the longest messages lose their middle
+HEARD = 2_000_000  # characters in all in which words are looked up
 OVERHEAD = 10  # tokens added to a sentence's cost: short scraps would win on density otherwise
 LONG = 400  # characters; a sentence beyond is prose or data: it is worth no more than one of this length
 RARE = 10  # units; a word in more of them than this does not tell what a sentence is about
@@ -98,7 +100,7 @@ class Words:
         """
         units = self.units
         ranked = sorted(range(len(units)), key=lambda i: (-units[i].value / units[i].cost, -i))
-        extent = Counter(unit.turn for unit in units)
+        extent = {unit.turn: unit.order + 1 for unit in units}
         return settle(lambda size: _render(choose(units, ranked, size), units, extent), budget, count)
 
     def __repr__(self) -> str:
@@ -106,7 +108,7 @@ class Words:
 
 
 def words_of(messages: Sequence[Message]) -> Words:
-    """What the user said in `messages`; linear in their length."""
+    """What the user said in `messages`; linear in their length up to a bound."""
     units = _units(messages)
     _link(units)
     return Words(tuple(units))
@@ -129,19 +131,21 @@ def pins(messages: Sequence[Message], budget: int, count: Count) -> str:
 
 def _units(messages: Sequence[Message]) -> list[Unit]:
     units: list[Unit] = []
-    for turn, message in enumerate(messages):
-        if role(message) != "user":
-            continue
-        words = text(message).strip()
+    asked = [(turn, text(message).strip()) for turn, message in enumerate(messages) if role(message) == "user"]
+    limit = ration([len(words) for _, words in asked], SAID)
+    for turn, words in asked:
         opening = not units
-        plain, end, found = _FENCE.sub("\n", words), 0, []
-        for order, sentence in enumerate(parts(plain)):
-            start = plain.index(sentence, end)
-            found.append(Unit(turn, order, sentence, before=plain[end:start] or " "))
-            end = start + len(sentence)
-        for unit in found:
-            edge = min(unit.order, len(found) - 1 - unit.order)
-            unit.place = 1.3 if opening and unit.order < 4 else 1.0 if len(words) <= TYPED or edge < 3 else 0.5
+        found: list[Unit] = []
+        for piece in _ends(words, limit):
+            plain, end = _FENCE.sub("\n", piece), 0
+            skipped = found[-1].order + 2 if found else 0  # the middle, which nobody looked at
+            for order, sentence in enumerate(parts(plain), skipped):
+                start = plain.index(sentence, end)
+                found.append(Unit(turn, order, sentence, before=plain[end:start] or " "))
+                end = start + len(sentence)
+        for i, unit in enumerate(found):
+            edge = min(i, len(found) - 1 - i)
+            unit.place = 1.3 if opening and i < 4 else 1.0 if len(words) <= TYPED or edge < 3 else 0.5
         units += found
     elsewhere = _heard(messages, units)
     common = max(RARE, len(messages) // 10)
@@ -152,14 +156,24 @@ def _units(messages: Sequence[Message]) -> list[Unit]:
     return units
 
 
+def _ends(words: str, limit: int) -> list[str]:
+    """A text, or two thirds of `limit` characters of its head and a third of its tail, cut between words."""
+    if len(words) <= limit:
+        return [words]
+    head, tail = words[: limit * 2 // 3], words[len(words) - limit // 3 :]
+    return [head[: max(head.rfind(" "), head.rfind("\n")) + 1 or len(head)], tail[tail.find(" ") + 1 :]]
+
+
 def _heard(messages: Sequence[Message], units: Sequence[Unit]) -> Counter[str]:
     """In how many messages of the conversation, by whomever, each word of the user's occurs."""
     for unit in units:
         unit.words = _content(unit.text[:LONG])
     wanted = frozenset().union(*(unit.words for unit in units))
     heard: Counter[str] = Counter()
-    for message in messages:
-        heard.update(_content(text(message)[:SCAN]) & wanted)
+    said = [text(message)[:SCAN] for message in messages]
+    limit = ration([len(words) for words in said], HEARD)
+    for words in said:
+        heard.update(_content(words[:limit]) & wanted)
     return heard
 
 
@@ -178,6 +192,8 @@ def parts(plain: str) -> Iterator[str]:
 
 def _content(sentence: str) -> frozenset[str]:
     """The words a sentence is about, lower case; pairs of characters where words are not separated."""
+    if sentence.isascii():
+        return frozenset(word.lower() for word in _WORD.findall(sentence) if len(word) > 2) - _EMPTY
     words = {word.casefold() for word in _WORD.findall(sentence) if len(word) > 2 and not _CJK.search(word)}
     pairs = {run[i : i + 2] for run in _CJK_RUN.findall(sentence) for i in range(len(run) - 1)}
     return frozenset(words - _EMPTY | pairs)
@@ -293,7 +309,7 @@ def _with_later(units: Sequence[Unit], start: int, chosen: set[int]) -> set[int]
     return group
 
 
-def _render(chosen: set[int], units: Sequence[Unit], extent: Counter[int]) -> str:
+def _render(chosen: set[int], units: Sequence[Unit], extent: Mapping[int, int]) -> str:
     lines: list[str] = []
     by_turn = groupby(sorted(chosen), key=lambda i: units[i].turn)
     for turn, members in by_turn:

@@ -40,6 +40,10 @@ WORTH = 0.9
 """A new checkpoint must make the request 10 % smaller than the best known one does (gemini-cli compressed 750 k to
 750 k over and over, #6563)."""
 
+RENDER_AGAIN = 0.6
+"""A text that had to be smaller than this share of what there is room for now is rendered again, from the prose that
+was kept: a summary that was squeezed once must not stay so."""
+
 OUTCOMES = {
     ("pass", "fits"): "the request is within the limit: the client's own bytes go out",
     ("pass", "window-unknown"): "nothing is known about the model's window: the client's own bytes go out",
@@ -212,6 +216,7 @@ def _make(view: View, budget: Budget, known: Sequence[Checkpoint], clearing: boo
     if irreducible > budget.hard:
         return None
     target = budget.target(irreducible)
+    room = _text_room(view, budget, irreducible)
     end = len(view.turns)
     if newest and view.size(0, 0, newest) <= budget.limit:
         return Compact(0, end, None, newest, 0, None, "sliding")
@@ -219,13 +224,15 @@ def _make(view: View, budget: Budget, known: Sequence[Checkpoint], clearing: boo
     for step in (_oversized, _clear) if clearing else (_oversized,):
         for base in bases:
             start, text = (base.start, base.text_tokens) if base else (0, 0)
+            again = room if base and base.rung == Rung.MODEL and base.prose and text < RENDER_AGAIN * room else 0
+            text = again or text
             trims = _merge(step(view, budget, start), newest)
             if trims and (not base or trims != base.trims) and view.size(start, text, trims) <= target:
                 carry = view.carried(start)
                 reach = end if newest else max(t.index for t in trims) + 1
                 # Its key stands for all turns up to the last one that it changes, and for the carried message.
                 reach = max(reach, start, (carry or 0) + 1, _round_end(view, reach))
-                return Compact(start, reach, carry, trims, 0, base, "sliding")
+                return Compact(start, reach, carry, trims, again, base, "sliding")
     return _cut(view, budget, irreducible, newest)
 
 
@@ -285,13 +292,18 @@ def _clear(view: View, budget: Budget, start: int) -> tuple[Trim, ...]:
     return _merge(_oversized(view, budget, max(start, protected)), cleared)
 
 
+def _text_room(view: View, budget: Budget, irreducible: int) -> int:
+    """Our tokens for a new replacement text."""
+    return max(1, int(budget.text(view.tokens(view.head), irreducible) / view.scale))
+
+
 def _cut(view: View, budget: Budget, irreducible: int, newest: tuple[Trim, ...]) -> Compact | None:
     """The smallest cut that reaches the target; as deep as it goes if none does."""
     cuts = [s for s in view.rounds if 0 < s <= view.pending]
     if not cuts:
         return None
     target = budget.target(irreducible)
-    text = max(1, int(budget.text(view.tokens(view.head), irreducible) / view.scale))
+    text = _text_room(view, budget, irreducible)
 
     def size(start: int) -> int:
         return view.size(start, text, newest)

@@ -8,9 +8,11 @@ pattern is linear: bounded repeats, and no two neighbouring ones over the same c
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 HIDDEN = "[redacted]"
+SEAM = 8_000  # characters read beyond a cut: the longest credential (4,096) twice, so that none is taken for less
+PIECE = 8_192  # characters of an unbroken run that are searched at a time
 
 _NAME = (
     r"pass(?:word|wd|phrase|code)?|pwd|secret(?:[_-]?(?:access[_-]?)?key)?|token|api[_-]?key|apikey|access[_-]?key"
@@ -42,6 +44,7 @@ _PARAMETER = re.compile(
     r"(?i)([?&;](?:[a-z0-9_.-]{0,40}(?:key|token|secret|sig|signature|password|credential|code|auth|session|jwt))=)"
     r"([^\s&#\"'<>]{1,4096})"
 )
+_LONG = re.compile(r"[A-Za-z0-9_.=/+:-]{11,}")  # what may hold a key by its shape
 _SHAPES = re.compile(  # what issuers document of their own keys' beginnings
     r"\b(?:sk|pk|rk)[-_](?:[A-Za-z]{1,12}[-_]){0,3}[A-Za-z0-9_-]{12,256}"
     r"|\b(?:ghp|gho|ghu|ghs|ghr|glpat|gldt|github_pat|hf|npm|pypi|dop_v1|doo_v1|shpat|shpss|shpca|gsk|xai|r8|nvapi|pplx"
@@ -53,24 +56,18 @@ _SHAPES = re.compile(  # what issuers document of their own keys' beginnings
     r"|\beyJ[A-Za-z0-9_-]{8,4096}(?:\.[A-Za-z0-9_-]{0,4096}){0,4}"
     r"|\b\d{8,10}:AA[A-Za-z0-9_-]{33}\b"
     r"|hooks\.slack\.com/[A-Za-z0-9/_-]{8,128}|discord(?:app)?\.com/api/webhooks/[A-Za-z0-9/_-]{8,160}"
-    r"|\bssh-(?:rsa|ed25519|dss) [A-Za-z0-9+/=]{40,4096}"
 )
+_SSH = re.compile(r"\bssh-(?:rsa|ed25519|dss) [A-Za-z0-9+/=]{40,4096}")
 _RUN = re.compile(r"[A-Za-z0-9+/_=]{30,}")
 _TWILIO = re.compile(r"(?:AC|SK)[0-9a-f]{32}")
 _BEGIN = re.compile(r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY[A-Z ]{0,10}-----")
 _END = re.compile(r"-----END [A-Z0-9 ]{0,40}PRIVATE KEY[A-Z ]{0,10}-----")
-# What a line must hold for the patterns above to be tried on it at all: looking up plain strings is far cheaper.
-_HINTS = re.compile(r"\S+").findall(
-    """
-    pass pwd secret token key auth credential cookie session sig pin otp cvv
-    webhook dsn kennwort contrase senha wachtwoord lösenord hasło parola şifre
-    пароль токен 密码 密碼 口令 パスワード 비밀번호 bearer basic :// -u --user mysql mariadb
-    sk- sk_ pk- pk_ rk- rk_ glpat gldt hf_ hf- npm_ npm- pypi dop_v1 doo_v1
-    shpat shpss shpca gsk_ gsk- xai r8_ r8- nvapi pplx tvly lin_api figd ntn rpa
-    whsec sntry phc phx glsa atlasv1 atatt sbp sq0 api tok fc- fc_ rnd vercel
-    fly dapi hrku xox xapp- akia asia aroa aida abia acca aiza ya29. sg. age-
-    eyj hooks. discord ssh- :aa ghp gho ghs ghu ghr github_pat
-    """
+# How each of the names begins, case folded. Looking up plain strings is far cheaper than trying a pattern everywhere.
+_BEGINNINGS = (
+    *("pass", "pwd", "secret", "token", "api", "access", "private", "account", "shared", "signing", "encryption"),
+    *("auth", "credential", "cookie", "session", "sig", "pin", "otp", "cvv", "webhook", "dsn", "kennwort"),
+    *("contraseña", "mot de passe", "senha", "wachtwoord", "lösenord", "hasło", "parola", "şifre", "пароль"),
+    *("токен", "密码", "密碼", "口令", "パスワード", "비밀번호"),
 )
 _HARMLESS = re.compile(  # values that are code, types or placeholders, not secrets
     r"(?i)(?:str|string|int|bool|boolean|bytes|none|null|nil|true|false|undefined|optional|any|required|missing|invalid"
@@ -82,28 +79,74 @@ _CHANGES = re.compile(r"(?<=[a-z])(?=[A-Z0-9])|(?<=[A-Z])(?=[a-z0-9])|(?<=[0-9])
 def redact(text: str) -> str:
     """`text` with everything that looks like a credential replaced by `[redacted]`."""
     text = _private_keys(text)
+    text = _LONG.sub(lambda m: _shapes(m.group()), text)
     folded = text.casefold()
-    hints = [hint for hint in _HINTS if hint in folded]
-    if hints:
-        text = "\n".join(_redact(line) if _hinted(line.casefold(), hints) else line for line in text.split("\n"))
+    found = {hint for hint in _HINTS if hint in folded}
+    rules = [(*rule[:2], here) for rule in _RULES if (here := [hint for hint in rule[2] if hint in found])]
+    if rules:
+        hints = sorted({hint for *_, here in rules for hint in here})
+        pairs = zip(text.split("\n"), folded.split("\n"), strict=True)
+        text = "\n".join(_line(line, low, rules) if _any(hints, low) else line for line, low in pairs)
     return _RUN.sub(lambda m: HIDDEN if random_looking(m.group()) else m.group(), text)
 
 
-def _hinted(line: str, hints: Sequence[str]) -> bool:
+def ends(text: str, most: int) -> str:
+    """`text` redacted; of one longer than `most` characters head and tail alone, and no more than them is read.
+
+    What is cut in two at the seam would not be recognised: so some more is read on either side of it, and left out.
+    """
+    half, seam = most // 2, min(SEAM, most)
+    if len(text) <= most + 2 * seam:
+        clean = redact(text)
+        return clean if len(clean) <= most else f"{clean[:half]}\n{clean[-half:]}"
+    head, tail = redact(text[: half + seam]), redact(text[len(text) - half - seam :])
+    return f"{head[:half]}\n{tail[max(seam // 4, len(tail) - half) :]}"
+
+
+def _any(hints: Sequence[str], line: str) -> bool:
     return any(hint in line for hint in hints)
 
 
-def _redact(text: str) -> str:
-    text = _USERINFO.sub(rf"\1{HIDDEN}@", text)
-    text = _SHAPES.sub(HIDDEN, text)
-    text = _NAMED.sub(_named, text)
-    text = _BEARER.sub(rf"\1\2{HIDDEN}", text)
-    text = _FLAG.sub(rf"\1{HIDDEN}", text)
-    text = _CURL_USER.sub(rf"\1{HIDDEN}", text)
-    text = _PARAMETER.sub(rf"\1{HIDDEN}", text)
-    text = _SAID.sub(rf"\1\2{HIDDEN}", text)
-    text = _PAIR.sub(rf"\1{HIDDEN}", text)
-    return _MYSQL.sub(rf"\1{HIDDEN}", text)
+def _line(line: str, low: str, rules: Sequence[tuple[re.Pattern[str], _New, list[str]]]) -> str:
+    """`low` is the line case folded; each rule comes with those of its hints that may be in it."""
+    for pattern, new, hints in rules:
+        if not _any(hints, low):
+            continue
+        if pattern in _AFTER_NAME and len(low) == len(line):
+            changed = _sub_at(pattern, new, line, _places(low, hints))
+        else:
+            changed = pattern.sub(new, line)
+        if changed != line:
+            line, low = changed, changed.casefold()
+    return line
+
+
+def _places(low: str, hints: Sequence[str]) -> list[int]:
+    """Where one of the hints begins."""
+    places = set()
+    for hint in hints:
+        at = low.find(hint)
+        while at >= 0:
+            places.add(at)
+            at = low.find(hint, at + 1)
+    return sorted(places)
+
+
+def _sub_at(pattern: re.Pattern[str], new: _New, line: str, places: Sequence[int]) -> str:
+    """`pattern.sub(new, line)` for a pattern that matches at one of these places or nowhere."""
+    pieces, end = [], 0
+    for place in places:
+        if place >= end and (match := pattern.match(line, place)):
+            pieces += [line[end:place], match.expand(new) if isinstance(new, str) else new(match)]
+            end = match.end()
+    return "".join(pieces) + line[end:] if pieces else line
+
+
+def _shapes(run: str) -> str:
+    """A long run is data: it is looked at in pieces, so that no single search takes long."""
+    if len(run) <= PIECE:
+        return _SHAPES.sub(HIDDEN, run)
+    return "".join(_SHAPES.sub(HIDDEN, run[at : at + PIECE]) for at in range(0, len(run), PIECE))
 
 
 def random_looking(run: str) -> bool:
@@ -132,3 +175,37 @@ def _private_keys(text: str) -> str:
         pieces += [text[at : begin.start()], HIDDEN]
         at = end.end() if end else len(text)  # a key that never ends: nothing after it is trusted
     return "".join(pieces) + text[at:] if pieces else text
+
+
+_New = str | Callable[[re.Match[str]], str]
+_AFTER_NAME = frozenset({_NAMED, _FLAG, _SAID})
+# In this order: what is replaced, with what, and what a line must hold (case folded) for it to be tried at all.
+_RULES: tuple[tuple[re.Pattern[str], _New, tuple[str, ...]], ...] = (
+    (_SSH, HIDDEN, ("ssh-",)),
+    (_USERINFO, rf"\1{HIDDEN}@", ("://",)),
+    (_NAMED, _named, _BEGINNINGS),
+    (_BEARER, rf"\1\2{HIDDEN}", ("bearer", "basic")),
+    (_FLAG, rf"\1{HIDDEN}", _BEGINNINGS),
+    (_CURL_USER, rf"\1{HIDDEN}", ("-u", "--user")),
+    (
+        _PARAMETER,
+        rf"\1{HIDDEN}",
+        (
+            "key=",
+            "token=",
+            "secret=",
+            "sig=",
+            "signature=",
+            "password=",
+            "credential=",
+            "code=",
+            "auth=",
+            "session=",
+            "jwt=",
+        ),
+    ),
+    (_SAID, rf"\1\2{HIDDEN}", _BEGINNINGS),
+    (_PAIR, rf"\1{HIDDEN}", ("auth",)),
+    (_MYSQL, rf"\1{HIDDEN}", ("mysql", "mariadb")),
+)
+_HINTS = tuple(dict.fromkeys(hint for *_, hints in _RULES for hint in hints))

@@ -13,9 +13,10 @@ from functools import partial
 from proxy.core import sections as s
 from proxy.core.audit import audit
 from proxy.core.fit import Count, settle, weigh
-from proxy.core.ledger import names_of
+from proxy.core.ledger import Names, names_of
 from proxy.core.outline import story_of
-from proxy.core.pins import choose, parts, rated, words_of
+from proxy.core.pins import Words, choose, parts, rated, words_of
+from proxy.core.redact import redact
 from proxy.core.summary import MARK, Form
 from proxy.core.transcript import Message, scrub
 
@@ -35,6 +36,10 @@ HINT_SHARE = 0.08  # of the budget at most
 LINE = 200  # characters; a longer line of prose is taken apart into its sentences
 PINS_AGAIN = 0.6  # of the budget: how far pins may grow into what the prose leaves
 
+
+_MARKS = re.compile(f"{MARK[0]}{{{len(MARK)},}}")
+_LABELS = frozenset({PINS, PROSE, OUTLINE, LEDGER, HINTS})
+_NUMBERED = re.compile(r"(?m)^[ \t]{0,8}(?=\d{1,7}:\s)")  # how a message of the user's begins among the pins
 
 _Maker = Callable[[int, Count], str]
 
@@ -57,18 +62,32 @@ def shares(budget: int, window: int) -> Shares:
     return Shares(own, names, budget - own - names)
 
 
-def compose(
-    *, messages: Sequence[Message], prose: str | None, budget: int, window: int, count: Count, form: Form
-) -> str:
-    """The replacement of `messages` (all that are evicted, from the first turn on) within `budget` tokens.
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """What the messages themselves say, read once for whatever prose and budget comes: all that takes long."""
 
-    `prose` is a summariser's text, cleaned and judged; it is audited here. Without one an outline made by machine
-    takes its place. Never empty: a budget too small for anything gives the two lines of the frame.
+    messages: Sequence[Message]
+    words: Words
+    names: Names
+
+    def __repr__(self) -> str:
+        return f"Evidence({len(self.messages)} messages)"
+
+
+def gather(messages: Sequence[Message]) -> Evidence:
+    return Evidence(messages, words_of(messages), names_of(messages))
+
+
+def compose(*, evidence: Evidence, prose: str | None, budget: int, window: int, count: Count, form: Form) -> str:
+    """The replacement of the messages (all that are evicted, from the first turn on) within `budget` tokens.
+
+    `prose` is a summariser's text, cleaned and judged; it is defused, redacted and audited here. Without one an outline
+    made by machine takes its place. Never empty: a budget too small for anything gives the two lines of the frame.
     """
     room = budget - count(f"{OPENING}\n{SEPARATOR}") - 2
     if room < 8:
         return f"{OPENING}\n{SEPARATOR}"
-    body = _Body(messages, prose, window, count, form)
+    body = _Body(evidence, prose, window, count, form)
     text = body.fill(room)
     for _ in range(8):  # parts counted one by one may be a token or two less than counted together
         whole = _framed(text)
@@ -81,20 +100,29 @@ def compose(
 
 
 def _framed(text: str) -> str:
-    return scrub("\n".join(piece for piece in (OPENING, text, SEPARATOR) if piece))
+    """Our mark stands at the frame's two lines and nowhere else, whoever wrote it."""
+    return scrub("\n".join(piece for piece in (OPENING, _MARKS.sub("", text), SEPARATOR) if piece))
+
+
+def defuse(prose: str) -> str:
+    """`prose` without what would pass for another part of the replacement: our mark, our labels, numbered lines as the
+    user's own words have them (they become items of a list)."""
+    prose = _MARKS.sub("", prose)
+    lines = [line for line in prose.split("\n") if line.strip().upper() not in _LABELS]
+    return _NUMBERED.sub("- ", "\n".join(lines))
 
 
 class _Body:
     """The parts between the lines of the frame, for any room they are given."""
 
-    def __init__(self, messages: Sequence[Message], prose: str | None, window: int, count: Count, form: Form) -> None:
+    def __init__(self, evidence: Evidence, prose: str | None, window: int, count: Count, form: Form) -> None:
         self.window, self.count = window, count
-        self.words, self.names = words_of(messages), names_of(messages)
+        self.words, self.names = evidence.words, evidence.names
         gone = {s.LOOKUP} if form == "all" else {s.LOOKUP, s.STATE, s.NEXT}
-        found = s.split(audit(scrub(prose or ""), messages))
+        found = s.split(audit(redact(defuse(scrub(prose or ""))), evidence.messages))
         self.prose = s.join([(name, text) for name, text in found if name not in gone])
         self.hints = "\n".join(text for name, text in found if name == s.LOOKUP)
-        self.story = None if self.prose else story_of(messages)
+        self.story = None if self.prose else story_of(evidence.messages)
 
     def fill(self, room: int) -> str:
         """Pins, prose, ledger and hints within `room` tokens."""

@@ -19,6 +19,8 @@ Message = Mapping[str, Any]
 RESULT_CAP = 2_000  # characters of a tool result; what Letta, pi and OpenClaw all use
 ARGUMENT_CAP = 1_000  # characters of one argument: enough for any command, not for a written file
 MESSAGE_CAP = 8_000  # characters of any one message; an uncapped one has made a summary call of 2 M tokens elsewhere
+READ = 256 * 1024  # characters of one text of which something may be shown at all, head and tail
+PARSED = 1024 * 1024  # characters of a call's arguments; longer ones are taken as they stand
 BLOB = re.compile(r"[A-Za-z0-9+/=_-]{512,}")  # base64 in running text: a token a character, worth nothing to a reader
 SURROGATE = re.compile("[\ud800-\udfff]")
 ERROR = re.compile(
@@ -41,7 +43,11 @@ class ToolCall:
 
 def scrub(text: str) -> str:
     """`text` without lone surrogates, which no UTF-8 encoder takes."""
-    return SURROGATE.sub("\ufffd", text)
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return SURROGATE.sub("\ufffd", text)
+    return text
 
 
 def role(message: Message) -> str:
@@ -124,7 +130,10 @@ def _dump(value: object) -> str:
 
 
 def leaves(arguments: str) -> list[tuple[str, str]]:
-    """The scalars of a call's arguments with the key each stands under; unreadable arguments are one leaf."""
+    """The scalars of a call's arguments with the key each stands under; unreadable arguments are one leaf, and so are
+    those of more than a million characters."""
+    if len(arguments) > PARSED:
+        return [("", arguments)]
     try:
         value = json.loads(arguments)
     except (ValueError, RecursionError):
@@ -187,7 +196,7 @@ def _label(message: Message, call: ToolCall | None) -> str:
 
 
 def _block(message: Message, label: str, call: ToolCall | None) -> str:
-    words = BLOB.sub(lambda m: f"[data, {len(m.group())} characters]", text(message)).strip()
+    words = BLOB.sub(lambda m: f"[data, {len(m.group())} characters]", cut(text(message), READ)).strip()
     if call:
         words = shorten(words, RESULT_CAP)
     lines = [words] if words else []
@@ -204,7 +213,7 @@ def shorten(result: str, limit: int) -> str:
 
 def _arguments(call: ToolCall) -> str:
     pairs = leaves(call.arguments)
-    shown = ((key, BLOB.sub("[data]", value)) for key, value in pairs)
+    shown = ((key, BLOB.sub("[data]", cut(value, READ))) for key, value in pairs)
     return ", ".join(f"{key}={cut(value, ARGUMENT_CAP)}" if key else cut(value, ARGUMENT_CAP) for key, value in shown)
 
 
@@ -219,13 +228,25 @@ def source(messages: Sequence[Message]) -> str:
     return "\n".join(piece for piece in pieces if piece)
 
 
+def ration(lengths: Sequence[int], most: int) -> int:
+    """The largest limit for each of several texts that keeps all together within `most` characters: the short ones
+    stay whole, the long ones share what is left. At least as long as the longest where nothing has to be cut."""
+    left = most
+    for number, length in zip(range(len(lengths), 0, -1), sorted(lengths), strict=True):
+        if length * number > left:
+            return left // number
+        left -= length
+    return max(lengths, default=0)
+
+
 def chunk(blocks: Sequence[str], rounds: Sequence[tuple[int, int]], budget: int, count: Count) -> list[tuple[int, int]]:
-    """Ranges of `blocks`, in order and without a gap, each of whole rounds and at most `budget` tokens.
+    """Ranges of those `blocks` that are in `rounds`, without a gap, each of whole rounds and at most `budget` tokens.
 
     A round that alone is over the budget is cut between its blocks; a block that alone is over it is a range by itself
     (the caller shortens it with `fit.fit`).
     """
-    sizes = [count(block) + 1 for block in blocks]  # one more for the line break between two blocks
+    # One more for the line break between two blocks.
+    sizes = [count(block) + 1 if i >= rounds[0][0] else 0 for i, block in enumerate(blocks)] if rounds else []
     units: list[tuple[int, int]] = []
     for first, last in rounds:
         whole = sum(sizes[first:last]) <= budget

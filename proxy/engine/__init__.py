@@ -11,6 +11,7 @@ checkpoints  known compactions: a cache in front of the store
 tolerant     the store, kept from delaying or failing anything
 compactor    makes one checkpoint, within a bounded wait
 narrator     gets the prose of a summary out of a model
+aside        work that takes long, beside the event loop
 prudence     when not to ask a summariser
 knowledge    what experience teaches about upstreams
 windows      how long a model's context is, from four sources

@@ -9,15 +9,18 @@ from __future__ import annotations
 import asyncio
 import logging
 import secrets
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Hashable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeVar
+from weakref import WeakValueDictionary
 
 from proxy.core import envelope, replacement, rewrite
 from proxy.core.checkpoint import Checkpoint, Rung, Trim
 from proxy.core.outline import outline
 from proxy.core.plan import Compact, View
+from proxy.core.replacement import Evidence
 from proxy.core.turns import rounds
+from proxy.engine.aside import Aside
 from proxy.engine.checkpoints import Checkpoints
 from proxy.engine.faults import place
 from proxy.engine.narrator import Endpoint, Narrator, Task
@@ -27,8 +30,11 @@ from proxy.ports import Clock, Store
 
 log = logging.getLogger("compaction_proxy")
 
-LEASE = 240.0
-"""Seconds; renewed by nothing: longer than the silence that ends a call."""
+T = TypeVar("T")
+
+LEASE = 10.0
+"""Seconds; renewed while the work goes on. Half of the usual wait: after a process was killed in the middle of a
+summary, the next request for it can still get one."""
 
 PROSE_SHARE = 0.75
 """Of the replacement's tokens, what the prose is asked for: more than its own part, for pins and ledger may leave
@@ -37,6 +43,9 @@ some."""
 PROSE_LEAST = 350
 """Tokens a summariser may write however small the room is now: what it told is kept, and rendered again in a larger
 one."""
+
+THREADS = 2
+"""At work on replacements at once: one more than one, so that a short conversation need not wait for a long one."""
 
 POLL = 0.5
 """Seconds between looks at the store while another process makes the same summary."""
@@ -74,15 +83,18 @@ class Compactor:
         self._clock = clock
         self._count = count
         self._owner = secrets.token_hex(8)
+        self._aside = Aside(THREADS)
         self._flights: dict[str, tuple[asyncio.Task[Checkpoint | None], float]] = {}
+        self._shared: WeakValueDictionary[Hashable, asyncio.Task[Any]] = WeakValueDictionary()
 
     async def make(self, job: Job, wait: float) -> Checkpoint:
         """The checkpoint of `job`, after `wait` seconds at most. Raises ValueError if the turns cannot be read."""
         if not job.plan.text:
-            made = await asyncio.to_thread(self._trimmed, job)
+            made = await self._aside.run(self._trimmed, job)
             await self._checkpoints.keep(made)
             return made
-        flight = self._flight(job)
+        evidence = self._evidence(job)  # begun now, so that it is there when the wait ends
+        flight = self._flight(job, evidence)
         if flight is not None:
             task, started = flight
             left = started + wait - self._clock.monotonic()
@@ -92,44 +104,71 @@ class Compactor:
             # It may have been begun for a request whose last user message is another one.
             if made_by_model is not None and job.view.usable(made_by_model):
                 return made_by_model
-        made = await asyncio.to_thread(self._without_model, job)
-        await self._checkpoints.keep(made)
-        return made
+        plan = job.plan
+        same = (plan.start, plan.end, plan.carry, plan.trims, plan.text, plan.form, plan.reason, job.window)
+        name = ("digest", job.key, *same, plan.base.id if plan.base else None)
+        return await asyncio.shield(self._once(name, lambda: self._digest(job, evidence)))
 
     async def aclose(self) -> None:
         for task, _ in list(self._flights.values()):
             task.cancel()
         await asyncio.gather(*(task for task, _ in self._flights.values()), return_exceptions=True)
 
-    def _flight(self, job: Job) -> tuple[asyncio.Task[Checkpoint | None], float] | None:
+    def _once(self, name: Hashable, work: Callable[[], Coroutine[Any, Any, T]]) -> asyncio.Task[T]:
+        """What somebody else is at already, or has made and still holds, is shared."""
+        task: asyncio.Task[T] | None = self._shared.get(name)
+        if task is None:
+            task = self._shared[name] = asyncio.create_task(work())
+            task.add_done_callback(lambda done: done.cancelled() or done.exception())  # whoever awaits it is told
+        return task
+
+    def _evidence(self, job: Job) -> asyncio.Task[Evidence]:
+        """What every replacement of these turns is made from, whatever the prose: nearly all of the work."""
+        name = ("evidence", job.key, job.plan.start, job.plan.carry)
+        return self._once(name, lambda: self._aside.run(_gather, job.turns[: job.plan.start], job.plan.carry))
+
+    async def _digest(self, job: Job, evidence: asyncio.Task[Evidence]) -> Checkpoint:
+        made = await self._aside.run(self._without_model, job, await asyncio.shield(evidence))
+        await self._checkpoints.keep(made)
+        return made
+
+    def _flight(
+        self, job: Job, evidence: asyncio.Task[Evidence]
+    ) -> tuple[asyncio.Task[Checkpoint | None], float] | None:
         if job.key in self._flights:
             return self._flights[job.key]
         if not self._prudence.may_summarise(job.scope, job.view.turns):
             return None
         started = self._clock.monotonic()
-        task = asyncio.create_task(self._fly(job))
+        task = asyncio.create_task(self._fly(job, evidence))
         self._flights[job.key] = (task, started)
         task.add_done_callback(lambda _: self._flights.pop(job.key, None))
         return task, started
 
-    async def _fly(self, job: Job) -> Checkpoint | None:
+    async def _fly(self, job: Job, evidence: asyncio.Task[Evidence]) -> Checkpoint | None:
         """Never raises but on cancellation: what goes wrong here is logged, and the next rung answers."""
         name = f"summary:{job.key}"
         try:
+            shared = False
             while not await self._lease(name):
+                shared = True
                 await asyncio.sleep(POLL)
                 found = await self._made_elsewhere(job)
                 if found is not None:
                     return found
+            renewal = asyncio.create_task(self._renew(name))
             try:
-                return await self._summarise(job)
+                # The other one may have finished between our last look and the end of its lease.
+                found = await self._made_elsewhere(job) if shared else None
+                return found or await self._summarise(job, evidence)
             finally:
+                renewal.cancel()
                 await self._release(name)
         except Exception as error:
             log.error("a compaction failed: %s", place(error))
             return None
 
-    async def _summarise(self, job: Job) -> Checkpoint | None:
+    async def _summarise(self, job: Job, evidence: asyncio.Task[Evidence]) -> Checkpoint | None:
         begun = self._clock.monotonic()
         plan = job.plan
         base = plan.base
@@ -138,7 +177,7 @@ class Compactor:
         else:
             since = base.start if base else 0
             raw = job.turns[since : plan.start]
-            messages = await asyncio.to_thread(_parse, raw)
+            messages = await self._aside.run(_parse, raw)
             starts = [s - since for s in rounds(job.view.turns[: plan.start]) if s >= since] or [0]
             task = Task(
                 messages=messages,
@@ -160,19 +199,19 @@ class Compactor:
             "summarizer": endpoint.model if endpoint else None,
             "depth": 1 + (base.stats.get("depth", 1) if base else 0),
         }
-        made = await asyncio.to_thread(self._compose, job, told, Rung.MODEL, stats)
+        found = await asyncio.shield(evidence)
+        made = await self._aside.run(self._compose, job, found, told, Rung.MODEL, stats)
         await self._checkpoints.keep(made)
         return made
 
-    def _compose(self, job: Job, told: str | None, rung: Rung, stats: dict[str, Any]) -> Checkpoint:
+    def _compose(self, job: Job, evidence: Evidence, told: str | None, rung: Rung, stats: dict[str, Any]) -> Checkpoint:
         plan = job.plan
-        evicted = [m for i, m in enumerate(_parse(job.turns[: plan.start])) if i != plan.carry]
         text = replacement.compose(
-            messages=evicted, prose=told, budget=plan.text, window=job.window, count=self._count, form=plan.form
+            evidence=evidence, prose=told, budget=plan.text, window=job.window, count=self._count, form=plan.form
         )
         return self._checkpoint(job, text, told if rung == Rung.MODEL and told else "", rung, stats)
 
-    def _without_model(self, job: Job) -> Checkpoint:
+    def _without_model(self, job: Job, evidence: Evidence) -> Checkpoint:
         """The last rung: what the summary before this one told, an outline of what came since, pins and ledger."""
         base = job.plan.base
         told = None
@@ -180,7 +219,7 @@ class Compactor:
             since = _parse(job.turns[base.start : job.plan.start])
             room = max(50, job.plan.text // 4)
             told = base.prose + "\n\n" + outline(since, room, self._count, base.start) if since else base.prose
-        return self._compose(job, told, Rung.DIGEST, {"calls": 0})
+        return self._compose(job, evidence, told, Rung.DIGEST, {"calls": 0})
 
     def _trimmed(self, job: Job) -> Checkpoint:
         base = job.plan.base
@@ -223,6 +262,11 @@ class Compactor:
         except StoreError:
             return True  # without a store there is nobody to share with
 
+    async def _renew(self, name: str) -> None:
+        while True:
+            await asyncio.sleep(LEASE / 3)
+            await self._lease(name)
+
     async def _release(self, name: str) -> None:
         try:
             await self._store.release(name, self._owner)
@@ -242,3 +286,7 @@ class Compactor:
 
 def _parse(raw: Sequence[bytes]) -> list[dict[str, Any]]:
     return [message for message in map(envelope.value, raw) if isinstance(message, dict)]
+
+
+def _gather(raw: Sequence[bytes], carry: int | None) -> Evidence:
+    return replacement.gather([m for i, m in enumerate(_parse(raw)) if i != carry])

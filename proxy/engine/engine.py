@@ -11,24 +11,25 @@ from dataclasses import replace
 from proxy.access import tenant
 from proxy.core import envelope
 from proxy.core.coding import CODINGS, Codings, decode
-from proxy.core.wire import first, response_headers, without
+from proxy.core.wire import REWRITTEN, first, response_headers, without
 from proxy.engine.checkpoints import Checkpoints
 from proxy.engine.decider import Decider
 from proxy.engine.knowledge import Knowledge, Target
 from proxy.engine.preparer import Preparer
-from proxy.engine.remedies import Remedies, Trouble
+from proxy.engine.remedies import BUSY, Remedies, Trouble
 from proxy.engine.story import Outcome, Sending, Story
-from proxy.engine.verdict import Observed, Verdict, examine
+from proxy.engine.verdict import HELD_SECONDS, HELD_SECONDS_NEAR, Observed, Verdict, examine
 from proxy.errors import UpstreamError
-from proxy.forward import Incoming, Relayed, call
+from proxy.forward import Forwarder, Incoming, call
 from proxy.ports import Answer, Clock, Headers, Upstream
 from proxy.routing import Router
 from proxy.settings import Mode, Settings
 
 log = logging.getLogger("compaction_proxy")
 
-REWRITTEN = (b"content-encoding", b"content-md5", b"digest", b"content-digest", b"repr-digest")
-"""Header fields that describe the bytes of a body we replaced."""
+OPEN_BYTES = 16 * 1024
+"""A body above it may be too long for a window that nobody knows: the smallest that are still served hold about 4,000
+tokens."""
 
 
 class Engine:
@@ -49,6 +50,7 @@ class Engine:
         self._settings = settings
         self._secret = secret
         self._upstream = upstream
+        self._forwarder = Forwarder(upstream, router, codings)
         self._router = router
         self._decider = decider
         self._preparer = preparer
@@ -58,9 +60,8 @@ class Engine:
         self._codings = codings
 
     async def forward(self, incoming: Incoming) -> Answer:
-        """Anything that is no chat request: passed through, to the upstream of its address."""
-        route = self._router.route(None, incoming.headers, incoming.upstream)
-        return Relayed(await self._upstream.send(call(route, incoming)))
+        """Anything that is no chat request: passed through."""
+        return await self._forwarder.forward(incoming)
 
     async def chat(self, incoming: Incoming) -> Answer:
         """Answer a chat request. Raises what `Upstream.send` raises, and `BadRequest`; nothing else."""
@@ -141,13 +142,23 @@ class Engine:
     async def _try(self, story: Story, sending: Sending) -> tuple[Trouble | None, Verdict | None]:
         """One attempt: what is wrong with its answer, if anything, and the answer, if there is one."""
         try:
-            verdict = await examine(await self._send(story, sending), self._codings)
+            seconds = HELD_SECONDS_NEAR if self._nearly_full(story, sending) else HELD_SECONDS
+            verdict = await examine(await self._send(story, sending), self._codings, seconds=seconds)
         except UpstreamError as error:
             return Trouble(failure=error), None
         answer = verdict.answer
         if verdict.overflow is None and 200 <= answer.status < 300:
             return None, verdict
         return Trouble(answer.status, verdict.overflow, verdict.complaint), verdict
+
+    def _nearly_full(self, story: Story, sending: Sending) -> bool:
+        """Whether what is sent may well be too long: then it is worth a wait to hear of it."""
+        window = self._decider.window(story)
+        if window is None:
+            return len(sending.body) > OPEN_BYTES
+        if sending.counted is None or story.view is None:
+            return False  # so short that it was not counted
+        return story.view.tokens(sending.counted) > BUSY * window
 
     def _finish(self, story: Story, sending: Sending, answer: Answer) -> Answer:
         view = story.view
@@ -164,7 +175,7 @@ class Engine:
             headers.append((b"x-compaction-would", "; ".join(sending.would).encode()))
             how = f" would={'/'.join(sending.would)}"
         log.info(
-            "%s; %s%s status=%d model=%a messages=%d tokens=%s ms=%d",
+            "%s; %s%s status=%d model=%.100a messages=%d tokens=%s ms=%d",
             *sending.outcome,
             how,
             answer.status,
@@ -194,10 +205,10 @@ class Engine:
         timeout = route.policy.timeout
         try:
             return await self._upstream.send(
-                replace(prepared, headers=headers, body=sending.body, read_timeout=timeout)
+                replace(prepared, headers=headers, body=sending.body, head_timeout=timeout)
             )
         except UpstreamError as error:
-            log.warning("%s: %s status=%d model=%a", route.origin, error, error.status, story.request.model)
+            log.warning("%s: %s status=%d model=%.100a", route.origin, error, error.status, story.request.model)
             raise
 
 

@@ -43,6 +43,10 @@ truncates. (Ollama drops whole messages, so its count falls a little short of it
 WEIGHT = 0.3
 """How fast a factor follows new usages."""
 
+MOST_TARGETS = 2_000
+LONGEST_NAME = 200
+"""Characters of a model's name. Clients choose names, as many and as long as they like, and some upstreams take any."""
+
 
 @dataclass(frozen=True, slots=True)
 class Target:
@@ -52,7 +56,7 @@ class Target:
     model: str
 
     def __str__(self) -> str:
-        return f"{self.base} {self.model}"
+        return f"{self.base} {self.model[:LONGEST_NAME]}"
 
 
 @dataclass(slots=True)
@@ -69,19 +73,19 @@ class Knowledge:
     def __init__(self, store: Store, clock: Clock) -> None:
         self._store = store
         self._clock = clock
-        self._windows: dict[str, _Learned] = {}
-        self._factors: dict[str, float] = {}
-        self._accepted: dict[str, int] = {}
-        self._counts_output: set[str] = set()
+        self._windows: LRUCache[str, _Learned] = LRUCache(MOST_TARGETS)
+        self._factors: LRUCache[str, float] = LRUCache(MOST_TARGETS)
+        self._accepted: LRUCache[str, int] = LRUCache(MOST_TARGETS)
+        self._counts_output: LRUCache[str, bool] = LRUCache(MOST_TARGETS)
         self._stated: LRUCache[str, float] = LRUCache(10_000)  # by tenant, from errors, until a usage says more
-        self._short: dict[str, int] = {}  # answers in a row that counted far less than was sent
+        self._short: LRUCache[str, int] = LRUCache(MOST_TARGETS)  # answers in a row that counted far less than was sent
         self._ratios: LRUCache[str, float] = LRUCache(20_000)  # by conversation prefix
 
     async def load(self) -> None:
         """Read what was learned before the restart. A store that fails costs nothing but that."""
         try:
             factors, windows = await self._store.recall("factor"), await self._store.recall("window")
-            self._counts_output.update(await self._store.recall("counts_output"))
+            self._counts_output.update(dict.fromkeys(await self._store.recall("counts_output"), True))
             for key, value in factors.items():
                 factor = float(json.loads(value))
                 if BELIEVED[0] <= factor <= MOST_RATIO:
@@ -91,7 +95,7 @@ class Knowledge:
                 learned = _Learned(int(found["window"]), float(found["expires"]), set(found["tenants"]))
                 if learned.window >= LEAST_WINDOW:
                     self._windows[key] = learned
-        except (StoreError, ValueError, KeyError, TypeError) as error:
+        except (StoreError, ValueError, KeyError, TypeError, OverflowError, RecursionError) as error:
             log.warning("learned facts could not be read: %s", type(error).__name__)
 
     def window(self, target: Target, tenant: str, configured: int | None) -> int | None:
@@ -161,7 +165,7 @@ class Knowledge:
     async def saw_output_counted(self, target: Target) -> None:
         name = str(target)
         if name not in self._counts_output:
-            self._counts_output.add(name)
+            self._counts_output[name] = True
             await self._remember("counts_output", name, "true", 30 * 24 * 3600.0)
 
     async def _saw_less(self, name: str, tenant: str, prompt: int, cached: bool) -> None:
@@ -174,7 +178,7 @@ class Knowledge:
         self._short[name] = self._short.get(name, 0) + 1
         if self._short[name] >= TRUNCATIONS:
             log.warning(
-                "%a seems to cut off the beginning of what is longer than %d tokens, without an error", name, most
+                "%.200a seems to cut off the beginning of what is longer than %d tokens, without an error", name, most
             )
             await self._learn_window(name, tenant, most)
 
@@ -183,7 +187,7 @@ class Knowledge:
         learned = self._windows.get(name)
         if learned is None or learned.window != window or learned.expires < self._clock.now():
             learned = self._windows[name] = _Learned(window, expires)
-            log.warning("learned: the window of %a is %d tokens", name, window)
+            log.warning("learned: the window of %.200a is %d tokens", name, window)
         learned.tenants.add(tenant)
         learned.expires = expires
         value = {"window": window, "expires": expires, "tenants": sorted(learned.tenants)}

@@ -9,6 +9,7 @@ import logging
 import secrets
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 from cachetools import LRUCache
@@ -17,6 +18,9 @@ from proxy.core import summary, transcript
 from proxy.core.fit import cut, fit
 from proxy.core.judge import judge, mend
 from proxy.core.outline import outline
+from proxy.core.redact import redact
+from proxy.core.replacement import condense
+from proxy.engine.aside import Aside
 from proxy.engine.prudence import Prudence
 from proxy.errors import SummaryError
 from proxy.ports import Headers, Summariser, SummaryAnswer, SummaryCall
@@ -43,6 +47,10 @@ UNKNOWN_SCALE = 1.3
 MOST_SCALE = 4.0
 """A usage that states more than so many tokens for one of ours is not believed."""
 
+WIDE = 6
+"""Characters a token has at most in a long text: what lies further back than that many calls could hold is not counted,
+and not asked about."""
+
 LEAST_ROOM = 64
 """Tokens of transcript in a call, however small the summariser's window."""
 
@@ -53,6 +61,10 @@ OUTPUT_LEAST = 400
 
 ASSUMED_WINDOW = 16_384
 """Tokens, where nothing is known of a summariser's window: most served models have at least that."""
+
+LONGEST = 4
+"""Times its budget that a summary may have. Of a longer one the sentences that say most are kept, for it goes along
+with every later call."""
 
 WORDS_PER_TOKEN = 0.7
 """English prose in o200k_base; only a wish to the model, the budget is kept mechanically."""
@@ -96,6 +108,7 @@ class Narrator:
         self._summariser = summariser
         self._prudence = prudence
         self._count = count
+        self._aside = Aside(1)  # between two calls there is little to do: none of it needs to wait, or to be at once
         self._scales: LRUCache[str, float] = LRUCache(1_000)  # by endpoint: its tokens for one of ours
 
     async def tell(self, task: Task, endpoints: Sequence[Endpoint]) -> tuple[str, int, Endpoint]:
@@ -105,13 +118,13 @@ class Narrator:
             if not self._prudence.may_call(endpoint.name, endpoint.calls_per_hour):
                 continue
             scale = self._scales.get(endpoint.name) or endpoint.scale
-            work = _Work(self._summariser, self._prudence, self._count, task, endpoint, scale)
+            work = _Work(self._summariser, self._prudence, self._aside, self._count, task, endpoint, scale)
             try:
                 told = await work.run()
             except SummaryError as error:
                 reason = error.reason
                 self._prudence.failed(endpoint.name)
-                log.warning("the summarizer %a failed: %s", endpoint.model, reason)
+                log.warning("the summarizer %.100a failed: %s", endpoint.model, reason)
                 continue
             finally:
                 if work.scale is not None:
@@ -128,6 +141,7 @@ class _Work:
         self,
         summariser: Summariser,
         prudence: Prudence,
+        aside: Aside,
         count: Callable[[str], int],
         task: Task,
         endpoint: Endpoint,
@@ -135,7 +149,8 @@ class _Work:
     ) -> None:
         self._summariser = summariser
         self._prudence = prudence
-        self._count = count
+        self._aside = aside
+        self._count = cache(count)  # texts are counted again and again
         self._task = task
         self._endpoint = endpoint
         self.scale = scale
@@ -145,21 +160,10 @@ class _Work:
 
     async def run(self) -> str:
         task = self._task
-        blocks = transcript.render(task.messages, task.first)
+        blocks: Sequence[str] = await self._aside.run(transcript.render, task.messages, task.first)
         rounds = list(zip(task.starts, [*task.starts[1:], len(blocks)], strict=True))
         while True:
-            room = self._room(self.scale or 1.0)
-            ranges = transcript.chunk(blocks, rounds, room, self._count)
-            for share in SQUEEZES if len(ranges) > 1 else ():
-                squeezed = [cut(block, int(share * room)) for block in blocks]
-                if sum(map(self._count, squeezed)) + len(squeezed) <= room:
-                    blocks, ranges = squeezed, [(0, len(squeezed))]
-                    break
-            if len(ranges) > 1:
-                room = self._room(self.scale or UNKNOWN_SCALE)
-                if not task.previous:  # from the second chunk on there is a summary to be updated
-                    room = max(LEAST_ROOM, room - min(task.budget, room // 2))
-                ranges = transcript.chunk(blocks, rounds, room, self._count)
+            blocks, ranges, room = await self._aside.run(self._divided, blocks, rounds)
             try:
                 return await self._fold(blocks, ranges, room)
             except SummaryError as error:
@@ -170,6 +174,33 @@ class _Work:
                 factor = max(SHRINK, error.excess / FIT) if error.excess else 2.0
                 self.scale = (self.scale or 1.0) * factor
                 self._most = int(self._sent / factor)
+
+    def _divided(
+        self, blocks: Sequence[str], rounds: Sequence[tuple[int, int]]
+    ) -> tuple[Sequence[str], list[tuple[int, int]], int]:
+        """The blocks (shorter ones, where that saves a second call), which of them go into each call, and the room
+        that they have there."""
+        task = self._task
+        room = self._room(self.scale or 1.0)
+        rounds = _newest(blocks, rounds, CALLS_MOST * WIDE * room)
+        ranges = transcript.chunk(blocks, rounds, room, self._count)
+        for share in SQUEEZES if len(ranges) > 1 and not rounds[0][0] else ():
+            squeezed = [cut(block, int(share * room)) for block in blocks]
+            if self._fits(squeezed, room):
+                return squeezed, [(0, len(squeezed))], room
+        if len(ranges) > 1:
+            room = self._room(self.scale or UNKNOWN_SCALE)
+            if not task.previous:  # from the second chunk on there is a summary to be updated
+                room = max(LEAST_ROOM, room - min(task.budget, room // 2))
+            ranges = transcript.chunk(blocks, rounds, room, self._count)
+        return blocks, ranges, room
+
+    def _fits(self, blocks: Sequence[str], room: int) -> bool:
+        for block in blocks:
+            room -= self._count(block) + 1
+            if room < 0:
+                return False
+        return True
 
     def _output(self) -> int:
         """Tokens for the answer: more than the budget, for models that think first, within the summariser's window."""
@@ -197,30 +228,30 @@ class _Work:
         """Each chunk updates the summary of those before it; what the calls do not reach is outlined."""
         previous = self._task.previous
         reached = ranges[-(CALLS_MOST - self.calls) :]
-        if len(reached) < len(ranges):
-            older = outline(self._task.messages[: reached[0][0]], self._task.budget, self._count, self._task.first)
+        if reached[0][0]:
+            older = await self._aside.run(self._outlined, 0, reached[0][0])
             previous = f"{previous}\n\n{older}" if previous else older
         for first, last in reached:
             if self.calls >= CALLS_MOST:  # corrections took what was meant for the newest
-                rest = outline(self._task.messages[first:], self._task.budget, self._count, self._task.first + first)
+                rest = await self._aside.run(self._outlined, first, len(blocks))
                 return f"{previous}\n\n{rest}"
-            text = "\n\n".join(blocks[first:last])
-            previous = await self._one(fit(text, room, self._count), previous)
+            text = await self._aside.run(fit, "\n\n".join(blocks[first:last]), room, self._count)
+            previous = await self._one(text, previous)
         return previous or ""
+
+    def _outlined(self, first: int, last: int) -> str:
+        task = self._task
+        return outline(task.messages[first:last], task.budget, self._count, task.first + first)
 
     async def _one(self, text: str, previous: str | None) -> str:
         """The summary of one chunk: as it came, after one correction, or mended by machine."""
         output, correction = self._output(), None
         for last in (False, True):
             answer = await self._ask(text, previous, correction, output)
-            told = summary.clean(answer.text)
-            reason = judge(told, finish_reason=answer.finish_reason, source=text, previous=previous)
+            last = last or self.calls >= CALLS_MOST
+            told, reason = await self._aside.run(self._judged, answer, text, previous, last)
             if reason is None:
                 return told
-            last = last or self.calls >= CALLS_MOST
-            mended = mend(told, reason) if last or reason == "unfinished" else None
-            if mended is not None:
-                return mended
             if last:
                 raise SummaryError(reason)
             # A reasoning model eats a small allowance before it writes: double it, once.
@@ -228,25 +259,51 @@ class _Work:
             correction = summary.correction(reason)
         raise SummaryError("unfinished")  # not reached: the second answer is the last one
 
+    def _judged(self, answer: SummaryAnswer, text: str, previous: str | None, last: bool) -> tuple[str, str | None]:
+        """The summary in an answer, or why there is none. Nothing of it is kept, or sent again, with its secrets."""
+        told = redact(summary.clean(answer.text))
+        reason = judge(told, finish_reason=answer.finish_reason, source=text, previous=previous)
+        if reason is not None:
+            mended = mend(told, reason) if last or reason == "unfinished" else None
+            if mended is None:
+                return told, reason
+            told = mended
+        most = LONGEST * self._task.budget
+        return told if self._count(told) <= most else condense(told, most, self._count), None
+
     async def _ask(self, text: str, previous: str | None, correction: str | None, output: int) -> SummaryAnswer:
-        system, user = self._prompt(text, previous, correction)
-        endpoint = self._endpoint
+        call, sizes = await self._aside.run(self._call, text, previous, correction, output)
         self.calls += 1
-        self._sent = self._count(text)
-        self._prudence.called(endpoint.name)
-        answer = await self._summariser.ask(
-            SummaryCall(
-                url=endpoint.url,
-                headers=endpoint.headers,
-                model=endpoint.model,
-                system=system,
-                user=user,
-                max_tokens=output,
-                silence=endpoint.silence,
-                total=endpoint.total,
-            )
-        )
-        counted = self._count(system) + self._count(user)
+        self._sent, counted = sizes
+        self._prudence.called(self._endpoint.name)
+        answer = await self._summariser.ask(call)
         if answer.prompt_tokens is not None and counted < answer.prompt_tokens < MOST_SCALE * counted:
             self.scale = answer.prompt_tokens / counted
         return answer
+
+    def _call(
+        self, text: str, previous: str | None, correction: str | None, output: int
+    ) -> tuple[SummaryCall, tuple[int, int]]:
+        """The call, and our counts of the transcript in it and of the whole."""
+        system, user = self._prompt(text, previous, correction)
+        endpoint = self._endpoint
+        call = SummaryCall(
+            url=endpoint.url,
+            headers=endpoint.headers,
+            model=endpoint.model,
+            system=system,
+            user=user,
+            max_tokens=output,
+            silence=endpoint.silence,
+            total=endpoint.total,
+        )
+        return call, (self._count(text), self._count(system) + self._count(user))
+
+
+def _newest(blocks: Sequence[str], rounds: Sequence[tuple[int, int]], most: int) -> Sequence[tuple[int, int]]:
+    """The last rounds, at least one, of which the blocks have at most so many characters."""
+    for i in range(len(rounds) - 1, -1, -1):
+        most -= sum(map(len, blocks[slice(*rounds[i])]))
+        if most < 0:
+            return rounds[min(i + 1, len(rounds) - 1) :]
+    return rounds

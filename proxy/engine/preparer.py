@@ -101,7 +101,11 @@ class Preparer:
             window=sizes.window if sizes else view.total,
             endpoints=self._endpoints(story),
         )
-        return await self._compactor.make(job, max(0.0, story.deadline - self._clock.monotonic()))
+        story.incoming.waiting(True)
+        try:
+            return await self._compactor.make(job, max(0.0, story.deadline - self._clock.monotonic()))
+        finally:
+            story.incoming.waiting(False)
 
     def original(self, story: Story, counted: int | None = None) -> bytes:
         """The client's own bytes, but for a requested output that this upstream is known to refuse."""

@@ -151,7 +151,8 @@ class Remedies:
         if stripped is None:
             return None
         log.warning(
-            "older reasoning left out for %s: the upstream cannot verify it behind a compaction", self._story.target
+            "older reasoning left out for %.200a: the upstream cannot verify it behind a compaction",
+            str(self._story.target),
         )
         return replace(sending, body=envelope.write(request, messages=stripped), outcome=("compact", "reasoning"))
 

@@ -122,7 +122,6 @@ class TolerantStore:
             if self._writer.cancel():
                 self._given_up(1 + len(self._waiting))
                 self._waiting.clear()
-            self._stopping.clear()
 
     async def aclose(self) -> None:
         await self.flush()
@@ -139,6 +138,7 @@ class TolerantStore:
             self._waiting.popleft()
             self._given_up(1)
         if self._writer is None or self._writer.done():
+            self._stopping = asyncio.Event()
             self._writer = asyncio.create_task(self._write())
 
     async def _write(self) -> None:
@@ -164,4 +164,4 @@ class TolerantStore:
         return True
 
     def _given_up(self, number: int) -> None:
-        log.warning("%d changes of the store are given up; a compaction among them is made anew after a restart", number)
+        log.warning("given up: %d changes of the store; what they would have kept ends with this process", number)

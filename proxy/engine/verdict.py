@@ -96,13 +96,14 @@ class Peek:
         return self._answer.headers
 
     async def chunks(self) -> AsyncIterator[bytes]:
-        while self.held:
-            yield self.held.pop(0)
+        held, self.held = self.held, []
+        for chunk in held:
+            yield chunk
         task, self._under_way = self._under_way, None
         if task is not None:
-            chunk = await task
-            if chunk is not None:
-                yield chunk
+            late = await task
+            if late is not None:
+                yield late
         async for chunk in self._chunks:
             yield chunk
 
@@ -200,7 +201,7 @@ async def _error(peek: Peek, codings: Codings) -> Verdict:
 async def _unary(peek: Peek, codings: Codings) -> Verdict:
     await _take(peek, WHOLE_MOST)
     body = _decoded(peek, codings) if peek.complete else None
-    if body is None or b'"error"' not in body:
+    if body is None or not any(mark in body for mark in (b'"error"', overflow.CONTEXT_FINISH.encode())):
         return Verdict(peek, None)
     return Verdict(peek, overflow.from_event(body))
 

@@ -3,10 +3,12 @@
 fields    every key: its type, its default, its meaning
 source    a YAML file with variables in it, as plain data
 loading   a file and the command line as settings, or an error in words
+doubts    what it says and its author hardly means
 keys      which keys there are, for errors and for the README's table
 __main__  `python -m proxy.settings` prints that table
 """
 
+from proxy.settings.doubts import doubts
 from proxy.settings.fields import (
     ANYONE,
     CLIENT,
@@ -32,6 +34,7 @@ __all__ = [
     "Settings",
     "SummarizerSettings",
     "UpstreamSettings",
+    "doubts",
     "load",
     "table",
 ]

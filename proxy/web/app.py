@@ -20,9 +20,13 @@ from proxy.web.relay import answer_json
 from proxy.web.server import serve_options
 from proxy.web.websocket import is_handshake, websocket
 
-CHAT = b"/v1/chat/completions"
+CHAT = frozenset((b"/v1/chat/completions", b"/v1/chat/completions/"))
 NO_SUCH_PATH = "no such path: the base URL of this proxy ends in /v1, as in http://host:port/v1"
 NO_KEY = "this proxy accepts no request without one of its own API keys, as in `Authorization: Bearer KEY`"
+FOREIGN = (
+    "this proxy holds API keys of its own, and a page of another host must not spend them: with `clients` in its "
+    "configuration, keys say who may use it"
+)
 CHALLENGE = (b"www-authenticate", b"Bearer")  # RFC 9110, 15.5.2: a 401 has one
 LOST_BODY = "the body of a request that asks for an upgrade could not be read: ask for HTTP/1.1 alone"
 FRAMING = (b"content-length", b"transfer-encoding")
@@ -92,6 +96,10 @@ class App:
 
     async def _enter(self, upstream: str | None, path: bytes, scope: Scope, receive: Receive, send: Send) -> None:
         """Handlers see the path from `/v1` on, and no key that is this proxy's own."""
+        if not self._door.trusts(scope["headers"]):
+            body = wire.error_body(FOREIGN, "invalid_request_error", code="foreign_origin")
+            await _say(receive, send, 403, body)
+            return
         caller = self._door.admit(scope["headers"])
         if caller is None:
             body = wire.error_body(NO_KEY, "invalid_request_error", code="invalid_api_key")
@@ -101,7 +109,7 @@ class App:
         if upstream is not None or caller.name is not None:
             gateway = Addressed(gateway, upstream, caller.name)
         scope = {**scope, "raw_path": path, "headers": caller.headers}
-        if path == CHAT and scope["method"] == "POST":
+        if path in CHAT and scope["method"] == "POST":
             await chat(gateway, scope, receive, send, self._max_body, self._keepalive_after, self._codings)
         else:
             handler = websocket if is_handshake(scope) else passthrough

@@ -35,7 +35,16 @@ async def chat(
         if length is not None and int(length) > max_body:
             return await stream(gateway, scope, inlet)
         body = await inlet.read(max_body)
-        incoming = Incoming("POST", b"/chat/completions", scope["query_string"], headers, body)
+        path: bytes = scope["raw_path"]
+        incoming = Incoming(
+            "POST",
+            path.removeprefix(b"/v1"),
+            scope["query_string"],
+            headers,
+            body,
+            beginning=inlet.beginning,
+            waiting=patience.waiting,
+        )
         if not isinstance(body, bytes):
             return await gateway.forward(incoming)
         patience.begin(body, wire.first(headers, b"content-encoding"))
@@ -45,40 +54,59 @@ async def chat(
 
 
 class Patience:
-    """Keeps a client that asked for a stream from giving up before the answer begins.
+    """Keeps a client that asked for a stream from giving up while its request waits for a compaction.
 
-    After `after` seconds it looks whether the request asks for a stream (not earlier: few requests wait, and reading
-    costs), commits to status 200, and sends comments until the answer is there.
+    Only then: otherwise the upstream is asked, and its status and fields are the client's to see. `after` seconds after
+    the request came, whatever it spent them on, it looks whether a stream is asked for (not earlier: few requests wait,
+    and reading costs), commits to status 200, and sends comments until the answer is there.
     """
 
-    __slots__ = ("_after", "_promised", "_send", "_task", "_timer", "codings")
+    __slots__ = ("_after", "_begun", "_body", "_coding", "_promised", "_send", "_task", "_timer", "codings")
 
     def __init__(self, send: Send, after: float | None, codings: Codings) -> None:
         self._send = send
         self._after = after
         self.codings = codings
+        self._begun = 0.0
+        self._body = b""
+        self._coding: bytes | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._task: asyncio.Task[None] | None = None
         self._promised = False
 
     def begin(self, body: bytes, content_encoding: bytes | None) -> None:
-        if self._after is not None:
-            self._timer = asyncio.get_running_loop().call_later(self._after, self._start, body, content_encoding)
+        """The request is complete; from now on the time counts."""
+        self._begun = asyncio.get_running_loop().time()
+        self._body, self._coding = body, content_encoding
+
+    def waiting(self, waits: bool) -> None:
+        """Whether the request waits for a compaction now. What has been promised once is kept."""
+        if self._after is None or self._promised:
+            return
+        self._stop()
+        if waits:
+            self._timer = asyncio.get_running_loop().call_at(self._begun + self._after, self._start)
 
     async def end(self) -> bool:
         """Stop, and say whether a stream has been promised. No comment is cut in two: sending one is a single write."""
+        task = self._task
+        self._stop()
+        if task is not None:
+            await asyncio.wait([task])
+        return self._promised
+
+    def _stop(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
         if self._task is not None:
             self._task.cancel()
-            await asyncio.wait([self._task])
-        return self._promised
+        self._timer = self._task = None
 
-    def _start(self, body: bytes, content_encoding: bytes | None) -> None:
-        self._task = asyncio.create_task(self._pulse(body, content_encoding))
+    def _start(self) -> None:
+        self._task = asyncio.create_task(self._pulse())
 
-    async def _pulse(self, body: bytes, content_encoding: bytes | None) -> None:
-        if not await asyncio.to_thread(_wants_stream, body, content_encoding, self.codings):
+    async def _pulse(self) -> None:
+        if not await asyncio.to_thread(_wants_stream, self._body, self._coding, self.codings):
             return
         await self._send({"type": "http.response.start", "status": 200, "headers": EVENT_STREAM})
         self._promised = True

@@ -6,6 +6,8 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, MutableMapping
 from typing import Any
 
+BEGINNING = 4 * 1024  # bytes (and parts) of a longer body that are shown of it: more than is looked at, packed or not
+
 Message = MutableMapping[str, Any]
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
@@ -17,14 +19,17 @@ class ClientGone(Exception):
 
 
 class Inlet:
-    """The one reader of an ASGI `receive`. `gone`: the client has left before its answer was complete."""
+    """The one reader of an ASGI `receive`. `gone`: the client has left before its answer was complete. `beginning`: of
+    a body that `read` has not read to its end.
+    """
 
-    __slots__ = ("_receive", "_task", "complete", "gone", "read_to_end")
+    __slots__ = ("_receive", "_task", "beginning", "complete", "gone", "read_to_end")
 
     def __init__(self, receive: Receive) -> None:
         self._receive = receive
         self._task: asyncio.Task[Any] | None = None
         self.read_to_end = asyncio.Event()
+        self.beginning = b""
         self.complete = False  # the answer is: what comes now is no leaving
         self.gone = False
 
@@ -38,7 +43,10 @@ class Inlet:
             part = await self._next()
             parts.append(part)
             size += len(part)
-        return b"".join(parts) if size <= limit else self._rest(parts)
+        if size <= limit:
+            return b"".join(parts)
+        self.beginning = b"".join(parts[:BEGINNING])[:BEGINNING]
+        return self._rest(parts)
 
     async def _rest(self, parts: list[bytes]) -> AsyncIterator[bytes]:
         while parts:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from proxy.adapters.secret import install_secret
+from proxy.adapters.secret import beside, install_secret
 from proxy.errors import StoreError
 
 
@@ -24,6 +24,15 @@ def test_made_once_beside_the_store(tmp_path: Path) -> None:
     assert file.name == "compaction.db.secret"
     if os.name == "posix":
         assert stat.S_IMODE(file.stat().st_mode) == 0o600
+
+
+def test_not_made_where_it_may_not_be(tmp_path: Path) -> None:
+    """What is there is read all the same."""
+    store = tmp_path / "c.db"
+    with pytest.raises(StoreError, match="install secret"):
+        install_secret(store, make=False)
+    assert not beside(store).exists()
+    assert install_secret(store) == install_secret(store, make=False)
 
 
 def test_many_writers_agree(tmp_path: Path) -> None:

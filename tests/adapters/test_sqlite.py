@@ -23,7 +23,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from proxy.adapters.sqlite import SCHEMA_VERSION, SqliteStore
+from proxy.adapters.secret import install_secret
+from proxy.adapters.sqlite import APPLICATION_ID, SCHEMA_VERSION, SqliteStore
 from proxy.core.checkpoint import Checkpoint
 from proxy.errors import ConfigError, StoreError
 from proxy.ports import Store
@@ -196,7 +197,7 @@ def test_a_damaged_row_is_a_store_error(tmp_path: Path, column: str, value: obje
     db.close()
     with pytest.raises(StoreError, match="unreadable") as caught:
         closing(path, USES["find"])
-    assert str(value) not in str(caught.value)
+    assert str(value) not in str(caught.value).removeprefix(f"store {path}")
 
 
 def test_what_cannot_be_written_is_a_store_error(tmp_path: Path) -> None:
@@ -226,6 +227,7 @@ def test_a_locked_file_is_a_store_error(tmp_path: Path) -> None:
 def test_a_store_recovers_when_the_file_does(tmp_path: Path) -> None:
     """An operator may take a damaged file away while the proxy runs."""
     path = tmp_path / "c.db"
+    install_secret(path)
     corrupt(path)
 
     async def story(store: SqliteStore) -> object:
@@ -251,14 +253,52 @@ def foreign(path: Path) -> None:
     db.close()
 
 
-@pytest.mark.parametrize(("owner", "message"), [(newer, "newer version"), (foreign, "another program")])
+def foreign_with_a_name(path: Path) -> None:
+    foreign(path)
+    with sqlite3.connect(path) as db:
+        db.execute("PRAGMA application_id = 1")
+    db.close()
+
+
+def notes(path: Path) -> None:
+    path.write_text("my notes\n", encoding="utf-8")
+
+
+def pipe(path: Path) -> None:
+    os.mkfifo(path)
+
+
+REFUSED = [
+    (newer, "newer version"),
+    (foreign, "another program"),
+    (foreign_with_a_name, "another program"),
+    (notes, "no database"),
+    (corrupt, "no database"),
+    (not_a_file, "no file"),
+    pytest.param(pipe, "no file", marks=pytest.mark.skipif(os.name != "posix", reason="POSIX has pipes")),
+]
+
+
+def look_of(folder: Path) -> dict[str, tuple[object, ...]]:
+    """Everything about the files in `folder` that a program could change."""
+    found: dict[str, tuple[object, ...]] = {}
+    for file in folder.iterdir():
+        status = file.stat()
+        content = file.read_bytes() if file.is_file() else None
+        found[file.name] = (status.st_mode, status.st_ino, status.st_mtime_ns, content)
+    return found
+
+
+@pytest.mark.parametrize(("owner", "message"), REFUSED)
 def test_a_file_we_must_not_touch_is_refused_at_start(
     tmp_path: Path, owner: Callable[[Path], None], message: str
 ) -> None:
-    """A newer schema and somebody else's database are the operator's to sort out: nothing in them is changed."""
+    """A newer schema and somebody else's file are the operator's to sort out: nothing of them changes, their mode
+    included, and nothing appears beside them."""
     path = tmp_path / "c.db"
     owner(path)
-    before = path.read_bytes()
+    path.chmod(0o755 if path.is_dir() else 0o644)
+    before = look_of(tmp_path)
 
     async def start(store: SqliteStore) -> None:
         with pytest.raises(ConfigError, match=message):
@@ -267,7 +307,7 @@ def test_a_file_we_must_not_touch_is_refused_at_start(
             await store.put(contract.checkpoint())
 
     closing(path, start)
-    assert path.read_bytes() == before
+    assert look_of(tmp_path) == before
 
 
 def test_prepare_makes_the_file_and_reports_a_broken_one(tmp_path: Path) -> None:
@@ -278,9 +318,10 @@ def test_prepare_makes_the_file_and_reports_a_broken_one(tmp_path: Path) -> None
 
     closing(tmp_path / "c.db", start)
     assert (tmp_path / "c.db").stat().st_size > 0
-    corrupt(tmp_path / "d.db")
-    with pytest.raises(StoreError):
-        closing(tmp_path / "d.db", start)
+    corrupt(tmp_path / "c.db")
+    install_secret(tmp_path / "c.db")  # so it was ours
+    with pytest.raises(StoreError, match="not a database"):
+        closing(tmp_path / "c.db", start)
 
 
 @pytest.mark.parametrize("use", USES.values(), ids=USES)
@@ -303,7 +344,7 @@ from proxy.adapters.sqlite import SqliteStore
 from tests.contracts.store import checkpoint
 
 async def main(path, me):
-    store = SqliteStore(Path(path), now=lambda: 1000.0)
+    store = SqliteStore(Path(path), now=lambda: 1000.0, busy=30)
     sys.stdin.readline()
     won = []
     for index in range(60):
@@ -335,3 +376,144 @@ def test_processes_share_leases_and_checkpoints(tmp_path: Path) -> None:
     found = closing(path, lambda store: store.find("t", keys))
     assert isinstance(found, list)
     assert len(found) == 60
+
+
+def test_a_killed_process_leaves_a_file_that_is_known_as_ours(tmp_path: Path) -> None:
+    """Whose it is stands in the file itself from the first moment, not in a log beside it that was not merged yet."""
+    path = tmp_path / "c.db"
+    dying = "import os; os.kill(os.getpid(), 9)"
+    script = WORKER.replace("await store.aclose()", dying)
+    done = subprocess.run([sys.executable, "-c", script, str(path), "one"], input="go\n", text=True, cwd=CHECKOUT)
+    assert done.returncode == -9
+    assert int.from_bytes(path.read_bytes()[68:72], "big") == APPLICATION_ID
+    found = closing(path, lambda store: store.find("t", [f"{index:02x}" for index in range(60)]))
+    assert isinstance(found, list)
+    assert len(found) == 60
+
+
+def take_away(folder: Path) -> None:
+    for file in folder.glob("c.db*"):
+        file.unlink()
+
+
+@pytest.mark.parametrize("replace", [False, True])
+def test_a_deleted_file_is_made_again(tmp_path: Path, replace: bool) -> None:
+    """What was in it is gone, or what another put in its place is there; what comes next is kept."""
+    path, spare = tmp_path / "c.db", tmp_path / "spare.db"
+    old, new, other = (contract.checkpoint(text=text) for text in ("old", "new", "other"))
+    closing(spare, lambda store: store.put(other))
+
+    async def story(store: SqliteStore) -> None:
+        await store.put(old)
+        take_away(tmp_path)
+        if replace:
+            spare.rename(path)
+        there = [other] if replace else []
+        assert await store.find("t", ["aa"]) == there
+        await store.put(new)
+        assert await store.find("t", ["aa"]) == [*there, new]
+
+    closing(path, story)
+    found = closing(path, USES["find"])
+    assert isinstance(found, list)
+    assert contract.checkpoint(text="new") in found
+
+
+@pytest.mark.parametrize("was_ours", [False, True])
+def test_a_foreign_file_put_in_its_place_is_let_alone(tmp_path: Path, was_ours: bool) -> None:
+    """While it runs the proxy is as careful as at its start, and what stands in the log of the old file stays there."""
+    path, other = tmp_path / "c.db", tmp_path / "notes.txt"
+    if was_ours:
+        install_secret(path)
+
+    async def story(store: SqliteStore) -> None:
+        await store.put(contract.checkpoint())
+        notes(other)
+        other.replace(path)  # noqa: ASYNC240
+        before = look_of(tmp_path)["c.db"]
+        for use in (*USES.values(), *USES.values()):
+            with pytest.raises(StoreError, match=r"(no|not a) database"):
+                await use(store)
+        assert look_of(tmp_path)["c.db"] == before
+
+    closing(path, story)
+    assert path.read_text(encoding="utf-8") == "my notes\n"
+
+
+FULL = """
+import asyncio, resource, sys
+from pathlib import Path
+from proxy.adapters.sqlite import SqliteStore
+from proxy.errors import StoreError
+from tests.contracts.store import checkpoint
+
+async def main(path):
+    store = SqliteStore(path)
+    await store.put(checkpoint())
+    unlimited = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (path.stat().st_size, unlimited[1]))
+    kept = 0
+    try:
+        while kept < 100:
+            await store.put(checkpoint(f"{kept:02x}", "x" * 50_000))
+            kept += 1
+    except StoreError as error:
+        print(type(error.__cause__).__name__)
+    assert await store.find("t", ["aa"]) == [checkpoint()]
+    resource.setrlimit(resource.RLIMIT_FSIZE, unlimited)
+    await store.put(checkpoint("bb"))
+    assert await store.find("t", ["bb"]) == [checkpoint("bb")]
+    await store.aclose()
+
+asyncio.run(main(Path(sys.argv[1])))
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="limits the size of files as Linux does")
+def test_a_full_disk_is_a_store_error(tmp_path: Path) -> None:
+    """What is there can still be read, and when there is room again, writing goes on."""
+    done = subprocess.run(
+        [sys.executable, "-c", FULL, str(tmp_path / "c.db")], capture_output=True, text=True, cwd=CHECKOUT
+    )
+    assert (done.returncode, done.stdout) == (0, "OperationalError\n"), done.stderr
+    closing(tmp_path / "c.db", USES["put"])
+
+
+READ_ONLY = """
+import asyncio, os, sys
+from pathlib import Path
+from proxy.adapters.sqlite import SqliteStore
+from proxy.errors import StoreError
+from tests.contracts.store import checkpoint
+
+async def main(path):
+    store = SqliteStore(path)
+    for use in (store.prepare, lambda: store.find("t", ["aa"]), lambda: store.put(checkpoint())):
+        try:
+            done = use()
+            await done
+        except StoreError as error:
+            print("StoreError")
+    await store.aclose()
+
+os.setuid(65534) if os.getuid() == 0 else None
+asyncio.run(main(Path(sys.argv[1])))
+"""
+
+
+@pytest.mark.skipif(os.name != "posix", reason="file modes are POSIX")
+@pytest.mark.parametrize("of", ["file", "directory"])
+def test_what_may_only_be_read_is_a_store_error(of: str) -> None:
+    """A file, or a directory, that this user may not write to."""
+    with tempfile.TemporaryDirectory() as folder:  # where any user may look
+        path = Path(folder, "c.db")
+        closing(path, USES["put"])
+        path.chmod(0o444 if of == "file" else 0o666)
+        Path(folder).chmod(0o777 if of == "file" else 0o555)
+        before = look_of(Path(folder))
+        done = subprocess.run(
+            [sys.executable, "-c", READ_ONLY, str(path)], capture_output=True, text=True, cwd=CHECKOUT
+        )
+        Path(folder).chmod(0o777)
+        assert (done.returncode, done.stdout) == (0, "StoreError\n" * 3), done.stderr
+        assert look_of(Path(folder)) == before

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from proxy.adapters.summariser import BODY_MOST, TEXT_MOST, HttpSummariser
+from proxy.adapters.summariser import BODY_MOST, TEXT_MOST, TEXT_PER_TOKEN, HttpSummariser
 from proxy.adapters.upstream import AiohttpUpstream
 from proxy.errors import SummaryError
 from proxy.ports import SummaryAnswer, SummaryCall
@@ -295,7 +295,17 @@ def test_endless() -> None:
         [answer] = ask(call(url))
     assert isinstance(answer, SummaryAnswer)
     assert answer.finish_reason == "length"
-    assert TEXT_MOST < len(answer.text) <= TEXT_MOST + 10_000 * 64  # what came in the same chunk is kept
+    assert len(answer.text) == TEXT_MOST
+
+
+@pytest.mark.parametrize("max_tokens", [100, 20_000])
+def test_endless_in_one_piece(max_tokens: int) -> None:
+    """An answer that is not streamed is cut as well; who was allowed more may write more."""
+    long = {"choices": [{"message": {"content": "and so on " * 100_000}, "finish_reason": "stop"}]}
+    with serving(page(long)) as (_, url):
+        [answer] = ask(call(url, max_tokens=max_tokens))
+    assert isinstance(answer, SummaryAnswer) and answer.finish_reason == "length"
+    assert len(answer.text) == max(TEXT_MOST, TEXT_PER_TOKEN * max_tokens)
 
 
 def test_split_anywhere() -> None:
@@ -317,6 +327,6 @@ def test_repr_has_no_text() -> None:
     """What may come into a log shows no text of a summary or an error."""
     from proxy.adapters.summariser import Draft, Refusal
 
-    draft = Draft()
+    draft = Draft(100)
     draft.add(whole(content="secret"))
     assert "secret" not in repr(draft) + repr(Refusal(400, b"secret"))

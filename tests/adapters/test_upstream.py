@@ -259,7 +259,7 @@ def test_a_connection_that_is_not_made_in_time() -> None:
 
 
 def test_silence() -> None:
-    """A read timeout bounds the silence before the head and within the body; without one a slow answer is awaited."""
+    """A timeout bounds the silence before the head, and none within the body; without one a slow head is awaited."""
 
     def handler(peer: Peer) -> None:
         if b"slow-head" in peer.request.line:
@@ -270,11 +270,9 @@ def test_silence() -> None:
 
     async def timed_out(upstream: AiohttpUpstream) -> None:
         with pytest.raises(UpstreamTimeout):
-            await upstream.send(Call("POST", server.url + "/slow-head", (), b"x", read_timeout=0.1))
-        answer = await upstream.send(Call("POST", server.url, (), b"x", read_timeout=0.2))
-        with pytest.raises(Unreachable):
-            async for _ in answer.chunks():
-                pass
+            await upstream.send(Call("POST", server.url + "/slow-head", (), b"x", head_timeout=0.1))
+        answer = await upstream.send(Call("POST", server.url, (), b"x", head_timeout=0.2))
+        assert b"".join([chunk async for chunk in answer.chunks()]) == b"ab"
         await answer.aclose()
 
     with run_raw(handler) as server:

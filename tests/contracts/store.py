@@ -8,7 +8,7 @@ from collections.abc import Callable, Coroutine
 
 from hypothesis import strategies as st
 
-from proxy.adapters.retention import DAY, Retention
+from proxy.adapters.retention import DAY, LONGEST_LEASE, MOST_FACTS, OVERHEAD, Retention
 from proxy.core.checkpoint import Checkpoint, Rung, Trim
 from proxy.ports import Store
 
@@ -146,7 +146,7 @@ async def unused_checkpoints_go(make: Make) -> None:
 async def the_longest_unused_go_when_it_is_full(make: Make) -> None:
     """Above the size limit the checkpoints longest unused go, only as many as needed, never the newest."""
     time = Time()
-    store = make(retention=Retention(characters=250, grain=60), now=time)
+    store = make(retention=Retention(characters=250 + 2 * OVERHEAD, grain=60), now=time)
     for key in ("aa", "bb"):
         await store.put(checkpoint(key, key + "x" * 98))
         time.seconds += 100
@@ -154,14 +154,14 @@ async def the_longest_unused_go_when_it_is_full(make: Make) -> None:
     time.seconds += 100
     await store.put(checkpoint("cc", "cc" + "x" * 90, prose="12345678"))
     assert [item.key for item in await store.find("t", ["aa", "bb", "cc"])] == ["aa", "cc"]
-    await store.put(checkpoint("dd", "x" * 1000))
+    await store.put(checkpoint("dd", "x" * 2000))
     assert [item.key for item in await store.find("t", ["aa", "bb", "cc", "dd"])] == ["dd"]
 
 
 async def reading_often_is_one_use(make: Make) -> None:
     """Within the grain a second look does not count, so a store may skip the write."""
     time = Time()
-    store = make(retention=Retention(characters=150, grain=3600), now=time)
+    store = make(retention=Retention(characters=150 + 2 * OVERHEAD, grain=3600), now=time)
     await store.put(checkpoint("aa", "a" * 70))
     time.seconds += 1
     await store.put(checkpoint("bb", "b" * 70))
@@ -197,6 +197,60 @@ async def an_expired_lease_is_free(make: Make) -> None:
     assert await store.lease("prefix", "two", 10)
     await store.release("prefix", "one")
     assert not await store.lease("prefix", "one", 10)
+
+
+async def a_checkpoint_without_text_counts_too(make: Make) -> None:
+    """Those that only shorten results are bounded in number, or a store of nothing else would grow for ever."""
+    time = Time()
+    store = make(retention=Retention(characters=3 * OVERHEAD), now=time)
+    keys = [f"{index:02x}" for index in range(9)]
+    for key in keys:
+        time.seconds += 1
+        await store.put(checkpoint(key, "", rung=Rung.CLEARED))
+    assert sorted(item.key for item in await store.find("t", keys)) == keys[-3:]
+
+
+async def a_clock_that_jumps_costs_little(make: Make) -> None:
+    """A lease of a holder that died is free after a jump of a day either way; what is kept is still there."""
+    for jump in (DAY, -DAY):
+        time = Time()
+        store = make(now=time)
+        await store.put(checkpoint())
+        await store.remember("window", "a", "1", 7 * DAY)
+        assert await store.lease("prefix", "one", 10)
+        time.seconds += jump
+        assert await store.find("t", ["aa"]) == [checkpoint()]
+        assert await store.recall("window") == {"a": "1"}
+        assert await store.lease("prefix", "two", 10)
+        assert not await store.lease("prefix", "three", 10)
+        await store.put(checkpoint("bb"))
+        assert len(await store.find("t", ["aa", "bb"])) == 2
+
+
+async def no_lease_is_long(make: Make) -> None:
+    """Whatever was asked for, a holder that died is forgotten soon."""
+    time = Time()
+    store = make(now=time)
+    assert await store.lease("prefix", "one", DAY)
+    time.seconds += LONGEST_LEASE - 1
+    assert not await store.lease("prefix", "two", 10)
+    time.seconds += 1
+    assert await store.lease("prefix", "two", 10)
+
+
+async def facts_of_a_kind_are_bounded(make: Make) -> None:
+    """Clients choose the names in their keys; what would be forgotten next goes, never what was just learned."""
+    store = make(now=Time())
+    await store.remember("factor", "other kind", "1", 5)
+    await store.remember("window", "brief", "1", 10)
+    for index in range(MOST_FACTS):
+        await store.remember("window", f"{index}", "1", 100 + index)
+    known = await store.recall("window")
+    assert len(known) == MOST_FACTS and "brief" not in known and "0" in known
+    await store.remember("window", "short", "2", 1)
+    known = await store.recall("window")
+    assert len(known) == MOST_FACTS and known["short"] == "2" and "0" not in known
+    assert await store.recall("factor") == {"other kind": "1"}
 
 
 async def facts_are_kept_by_kind_and_expire(make: Make) -> None:
@@ -236,6 +290,10 @@ CASES: tuple[Callable[[Make], Coroutine[None, None, None]], ...] = (
     reading_often_is_one_use,
     a_lease_has_one_holder,
     an_expired_lease_is_free,
+    a_checkpoint_without_text_counts_too,
+    a_clock_that_jumps_costs_little,
+    no_lease_is_long,
+    facts_of_a_kind_are_bounded,
     facts_are_kept_by_kind_and_expire,
     closing_twice_is_harmless,
 )

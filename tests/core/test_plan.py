@@ -125,6 +125,16 @@ def test_an_answered_oversized_result_is_shortened_even_in_the_newest_rounds() -
     assert [t.index for t in made.trims] == [4] and made.trims[0].keep > 0
 
 
+def test_a_text_that_was_squeezed_is_rendered_again_when_there_is_room() -> None:
+    """From the prose that was kept: no model is asked, and what was said early on comes back."""
+    spec = " ".join(["U A"] * 12) + " U C T900 C T900 C T900 A U A U"
+    squeezed, full = known(24, tokens=120), known(24, tokens=300)
+    for base, again in ((squeezed, True), (full, False)):
+        made = plan(view(spec, known=[base], head=50, each=60), W)
+        assert isinstance(made, Compact) and made.base is base and made.start == base.start and made.trims
+        assert (made.text > 0) is again
+
+
 def test_a_pending_result_that_fits_stays_whole() -> None:
     """The reserve gives way before content does; what stands before it goes."""
     made = plan(view(LONG + " U C T3000"), W)

@@ -17,6 +17,7 @@ from proxy.core.replacement import (
     SEPARATOR,
     compose,
     condense,
+    gather,
     shares,
 )
 from tests.core.wild import called, size, user, wild
@@ -33,7 +34,7 @@ PROSE_TEXT = (
 
 
 def composed(messages: Any = CHAT, prose: str | None = PROSE_TEXT, budget: int = 500, form: Any = "sliding") -> str:
-    return compose(messages=messages, prose=prose, budget=budget, window=20_000, count=size, form=form)
+    return compose(evidence=gather(messages), prose=prose, budget=budget, window=20_000, count=size, form=form)
 
 
 def test_the_order_is_fixed() -> None:
@@ -164,6 +165,6 @@ def test_the_count_is_asked_about_what_could_fit_not_about_all_there_is() -> Non
             for i in range(n)
             for m in [*user(f"Look at item {i}."), *called("get", f"row {i}\n" * 20, id=f"x{i}y{i}")]
         ]
-        compose(messages=messages, prose=None, budget=800, window=20_000, count=count, form="sliding")
+        compose(evidence=gather(messages), prose=None, budget=800, window=20_000, count=count, form="sliding")
         totals.append(sum(asked))
     assert totals[1] < 2 * totals[0] + 20_000

@@ -165,6 +165,17 @@ def test_our_own_via_is_a_loop(via: bytes, loop: bool) -> None:
         assert wire.request_headers(headers) == ((b"via", via), (b"via", wire.VIA))
 
 
+def test_another_proxy_of_our_kind_is_no_loop() -> None:
+    """Several may stand in a row: only the one whose own name is in a request has seen it."""
+    first = wire.request_headers((), b"compaction-proxy-1")
+    second = wire.request_headers(first, b"compaction-proxy-2")
+    assert [value for _, value in second] == [b"1.1 compaction-proxy-1", b"1.1 compaction-proxy-2"]
+    for own in (b"compaction-proxy-1", b"compaction-proxy-2"):
+        with pytest.raises(LoopDetected):
+            wire.request_headers(second, own)
+    assert wire.request_headers(second, b"compaction-proxy")
+
+
 RESPONSES = [
     ((b"content-length", b"3"), True),
     ((b"Retry-After", b"7"), True),
@@ -180,6 +191,8 @@ RESPONSES = [
     ((b"trailer", b"x"), False),
     ((b"proxy-authenticate", b"Basic"), False),
     ((b"upgrade", b"h2"), False),
+    ((b"x-compaction", b"pass; fits"), False),
+    ((b"X-Compaction-Tokens", b"2/1"), False),
     ((b"x-control", b"a\x01b"), False),
     ((b"x-newline", b"a\r\nb: c"), False),
     ((b"x name", b"a"), False),

@@ -115,6 +115,16 @@ def test_a_named_address_takes_conversation_summary_and_keys_to_one_origin() -> 
     assert world.seen(world.there).count("Bearer secret-of-the-client") == 2
 
 
+def test_a_proxy_may_stand_before_another() -> None:
+    """No loop; and what the client sees is what the one it talks to did."""
+    with ExitStack() as stack:
+        world = World(stack, lambda here, there: {"upstream": here, "store": "memory:"})
+        outer = stack.enter_context(proxy(Settings.model_validate(window(upstream=world.url))))
+        reply = post(outer, chat(talk(LONG)))
+    assert (reply.status, reply.decision) == (200, "compact; over-limit")
+    assert len(world.here.chats) == 1
+
+
 @pytest.mark.parametrize("name", ["", "far"])
 def test_client_keys_of_the_proxy_reach_no_origin(name: str) -> None:
     """Summaries included; and what one team had compacted another has to have compacted anew."""

@@ -200,11 +200,12 @@ def _said(message: Any) -> str:
 
 
 GOOD = "The user asked for several things one after the other, and each of them was done and reported back."
+MORE = " What came after that was done as well."
 Reply = str | SummaryAnswer | BaseException
 
 
 class FakeSummariser:
-    """Writes `GOOD`, or what `script` holds for the next calls. While `gate` is there and not set, a call hangs."""
+    """Writes `GOOD`, and something else than before where it is to update that; or what `script` holds for the next calls. While `gate` is there and not set, a call hangs."""
 
     def __init__(self, lines: Lines | None = None, script: Sequence[Reply] = (), window: int | None = None) -> None:
         self.lines = lines if lines is not None else []
@@ -219,7 +220,8 @@ class FakeSummariser:
         if self.gate is not None and not self.gate.is_set():
             self.lines.append(f"summariser ← {number} messages: silence")
             await self.gate.wait()
-        reply = self.script.pop(0) if self.script else GOOD
+        again = GOOD if MORE in call.user or GOOD not in call.user else GOOD + MORE
+        reply = self.script.pop(0) if self.script else again
         if isinstance(reply, BaseException):
             self.lines.append(f"summariser ← {number} messages: {reply}")
             raise reply

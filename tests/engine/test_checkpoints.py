@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import logging
 
 import pytest
 
@@ -88,6 +89,7 @@ def test_a_store_that_fails_costs_nothing_but_what_it_would_have_kept(
     broken: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     """The cache goes on, and the log says so without the text."""
+    caplog.set_level(logging.DEBUG, "compaction_proxy")
     store = NotedStore(broken=[broken])
 
     async def story() -> None:

@@ -741,6 +741,43 @@ def test_a_models_name_cannot_write_log_lines(caplog: pytest.LogCaptureFixture) 
     assert caplog.records and all("\n" not in record.getMessage() for record in caplog.records)
 
 
+def test_a_models_name_fills_no_log(caplog: pytest.LogCaptureFixture) -> None:
+    """Nor what is learned of it, nor what fails."""
+    caplog.set_level(logging.INFO)
+    script = [None, None, lambda: Unreachable("reset")]
+    world = World({"summarizer": {"model": None}}, upstream=FakeUpstream(window=4_000, script=script))
+    world.summariser.script = [SummaryError("silent")]
+    asyncio.run(world.chat(LONG, model="m" * 300_000))
+    with pytest.raises(Unreachable):
+        asyncio.run(world.chat(talk(1), model="m" * 300_000))
+    said = [record.getMessage() for record in caplog.records]
+    assert len(said) >= 4 and max(map(len, said)) < 400
+
+
+@pytest.mark.parametrize(
+    ("window", "size", "patient"),
+    [(6_000, 1, False), (6_000, 20, True), (32_000, 20, False), (None, 1, False), (None, 100, True)],
+)
+def test_only_where_a_refusal_may_come_is_it_waited_for(window: int | None, size: int, patient: bool) -> None:
+    """A stream that begins with comments goes on to the client at once unless the request may well be too long."""
+    gate = asyncio.Event()
+    late: list[bytes | BaseException | asyncio.Event] = [
+        b": wait\n\n",
+        gate,
+        b'data: {"choices":[{"delta":{"content":"fine"}}]}\n\n',
+    ]
+    world = World(window=window, upstream=FakeUpstream(script=[lambda: FakeAnswer(200, late, SSE)]))
+
+    async def story() -> None:
+        task = asyncio.create_task(world.engine.chat(incoming(body_of(talk(size)))))
+        done, _ = await asyncio.wait({task}, timeout=1.5)
+        assert bool(done) != patient
+        gate.set()
+        await (await task).aclose()
+
+    asyncio.run(story())
+
+
 def test_every_outcome_is_in_the_table() -> None:
     """Whatever the stories of this file come to."""
     worlds = [World(window=4_000), World(), World({"mode": "observe"}, window=4_000), World(window=300)]

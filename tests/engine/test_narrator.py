@@ -138,7 +138,7 @@ def test_after_an_overflow_each_call_is_shorter(window: int | None, excess: floa
     """The same bytes would be refused again, whether the tokeniser or the window is other than we thought."""
     room = Room(*[overflow(excess)] * 3)
     told, calls, _ = room.tell(task(talk(12)[1:]), at("m", window=window))
-    assert told == GOOD and 4 <= calls <= CALLS_MOST
+    assert told.startswith(GOOD) and 4 <= calls <= CALLS_MOST
     sizes = [count(text) for text in room.transcripts()[:4]]
     least = 1.1 if excess else 1.9
     assert all(a >= least * b or b <= LEAST_ROOM for a, b in itertools.pairwise(sizes)), sizes

@@ -6,7 +6,7 @@ import asyncio
 import gzip
 import itertools
 import json
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 
 import pytest
 from hypothesis import given
@@ -16,7 +16,7 @@ from proxy.core.overflow import Overflow
 from proxy.engine.verdict import HELD_MOST, TAIL, WHOLE_MOST, Observed, examine
 from proxy.errors import Unreachable
 from proxy.ports import Headers
-from tests.engine.fakes import JSON, SSE, FakeAnswer, openai_wording
+from tests.engine.fakes import JSON, SSE, FakeAnswer, openai_wording, until
 
 REFUSAL = json.dumps({"error": openai_wording(4000, 5000, 0)}).encode()
 TOO_LONG = Overflow(window=4000, prompt=5000)
@@ -155,20 +155,109 @@ def test_an_answer_that_breaks_off_is_closed(status: int, headers: Headers) -> N
 
 
 @pytest.mark.parametrize(("status", "headers"), [(400, JSON), (200, JSON), (200, SSE)])
-def test_a_client_that_leaves_while_we_look_closes_the_answer(status: int, headers: Headers) -> None:
+@pytest.mark.parametrize("seconds", [None, 60.0])
+def test_a_client_that_leaves_while_we_look_closes_the_answer(
+    status: int, headers: Headers, seconds: float | None
+) -> None:
     """Cancellation is no exception to that."""
 
     async def story() -> None:
         answer = FakeAnswer(status, [b": hi\n\n", asyncio.Event()], headers)
-        task = asyncio.create_task(examine(answer))
-        await asyncio.sleep(0)
-        assert answer.given == 1
+        task = asyncio.create_task(examine(answer, seconds=seconds))
+        await until(lambda: answer.given == 1)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
         assert answer.closed == 1
 
     asyncio.run(story())
+
+
+# --- for how long
+
+
+COMMENTS = [b": wait\n\n"] * 3
+BLANKS = [b"\n"] * 3
+
+
+@pytest.mark.parametrize(
+    ("headers", "first", "last"), [(SSE, COMMENTS, ERROR), (SSE, [ROLE], SAID + DONE), (JSON, BLANKS, CALL)]
+)
+@pytest.mark.parametrize("chunks", [1, 2])
+def test_a_200_that_says_nothing_is_let_go(headers: Headers, first: list[bytes], last: bytes, chunks: int) -> None:
+    """Signs of life reach the client before there is an answer, and not a byte is lost of what comes then."""
+
+    async def story() -> None:
+        gate = asyncio.Event()
+        answer = FakeAnswer(200, [*first, gate, *cut(last, len(last) // chunks + 1)], headers)
+        verdict = await examine(answer, seconds=0.02)
+        assert verdict.overflow is None
+        given = verdict.answer.chunks()
+        assert [await anext(given) for _ in first] == first
+        gate.set()
+        assert b"".join([chunk async for chunk in given]) == last
+        await verdict.answer.aclose()
+        assert answer.closed == 1
+
+    asyncio.run(story())
+
+
+@pytest.mark.parametrize(
+    ("headers", "body", "said"), [(SSE, ERROR, TOO_LONG), (JSON, CALL, None), (JSON, REFUSAL, TOO_LONG)]
+)
+@pytest.mark.parametrize("size", [1, 100_000])
+def test_what_comes_in_time_is_looked_at(headers: Headers, body: bytes, said: Overflow | None, size: int) -> None:
+    """A bound on the time changes nothing for it."""
+
+    async def story() -> None:
+        verdict = await examine(FakeAnswer(200, cut(body, size), headers), seconds=60.0)
+        assert verdict.overflow == said
+        assert b"".join([chunk async for chunk in verdict.answer.chunks()]) == body
+
+    asyncio.run(story())
+
+
+def test_an_error_is_read_to_its_end() -> None:
+    """It is no sign of life."""
+
+    async def story() -> None:
+        gate = asyncio.Event()
+        task = asyncio.create_task(examine(FakeAnswer(400, [REFUSAL[:10], gate, REFUSAL[10:]]), seconds=0.01))
+        await asyncio.sleep(0.05)
+        assert not task.done()
+        gate.set()
+        assert (await task).overflow == TOO_LONG
+
+    asyncio.run(story())
+
+
+@pytest.mark.parametrize("read", [0, 1, 2])
+@pytest.mark.parametrize("end", [asyncio.Event, lambda: Unreachable("reset")])
+def test_an_answer_that_was_let_go_can_be_closed_at_any_time(read: int, end: Callable[[], object]) -> None:
+    """Whether the chunk that had not come is awaited, or nobody asked for it; nothing is left running."""
+
+    async def story() -> None:
+        gate = asyncio.Event()
+        answer = FakeAnswer(200, [b": hi\n\n", gate, end()], SSE)  # type: ignore[list-item]
+        verdict = await examine(answer, seconds=0.01)
+        reader = asyncio.create_task(collect(verdict.answer.chunks(), read))
+        await asyncio.sleep(0.01)
+        gate.set()
+        await asyncio.sleep(0.01)
+        reader.cancel()
+        await asyncio.wait([reader])
+        if not reader.cancelled():
+            reader.exception()
+        await verdict.answer.aclose()
+        await verdict.answer.aclose()
+        assert answer.closed == 2
+        assert asyncio.all_tasks() == {asyncio.current_task()}
+
+    asyncio.run(story())
+
+
+async def collect(chunks: AsyncIterator[bytes], number: int) -> list[bytes]:
+    return [await anext(chunks) for _ in range(number)]
 
 
 def test_an_answer_that_breaks_off_later_raises_where_it_is_read() -> None:

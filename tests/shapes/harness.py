@@ -6,6 +6,7 @@ from __future__ import annotations
 import itertools
 import json
 import re
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -22,7 +23,20 @@ from tests.e2e.test_promises import LONG, SYSTEM, Reply, answer, chat, post, pro
 from tests.servers import Peer, RawUpstream, Request, run_raw
 from tests.stage import Stage, proxy, stage
 
-__all__ = ["LONG", "SYSTEM", "Peer", "RawUpstream", "Reply", "Stage", "answer", "chat", "post", "prose", "question", "talk"]
+__all__ = [
+    "LONG",
+    "SYSTEM",
+    "Peer",
+    "RawUpstream",
+    "Reply",
+    "Stage",
+    "answer",
+    "chat",
+    "post",
+    "prose",
+    "question",
+    "talk",
+]
 
 Message = dict[str, Any]
 
@@ -108,10 +122,10 @@ def texts(message: Mapping[str, Any]) -> list[str]:
     return [p["text"] for p in content or () if isinstance(p, Mapping) and isinstance(p.get("text"), str)]
 
 
-def fits(messages: Sequence[Any] | bytes, fake: FakeUpstream | None = None, **fields: Any) -> Shown:
+def fits(messages: list[Any] | bytes, fake: FakeUpstream | None = None, **fields: Any) -> Shown:
     """Send what fits: the client's own bytes go out, once, and the upstream's own answer comes back."""
     fake = fake or FakeUpstream(window=WIDE)
-    body = messages if isinstance(messages, bytes) else json.dumps(chat(list(messages), **fields)).encode()
+    body = bytes(messages) if isinstance(messages, bytes) else json.dumps(chat([*messages], **fields)).encode()
     with stage(fake, models={"*": {"window": WIDE}}) as s:
         direct = post(s.direct, body)
         fake.requests.clear()
@@ -182,6 +196,15 @@ def paired(messages: Sequence[Message]) -> bool:
             return False
         index += 1 + len(block)
     return True
+
+
+def slow_summary(peer: Peer, seconds: float) -> bool:
+    """Refuse a call that asks for a summary after a while: what waits for it hears comments. Whether it was one."""
+    asked = b"You condense conversations" in peer.request.body
+    if asked:
+        time.sleep(seconds)
+        peer.answer(b"{}", b"503 Service Unavailable", b"content-type: application/json\r\n")
+    return asked
 
 
 @contextmanager

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import sys
 import zlib
 from collections.abc import Callable
 from typing import Any
@@ -11,8 +12,12 @@ from typing import Any
 import brotli  # type: ignore[import-untyped]  # it brings no types
 from hypothesis import strategies as st
 
-from tests.adapters.test_codings import zstd
 from tests.strategies import Message, conversations
+
+if sys.version_info >= (3, 14):
+    from compression import zstd
+else:
+    from backports import zstd
 
 WORDS = "the crane near berth seven waits for the tide, and nobody knows why "
 

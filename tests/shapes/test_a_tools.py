@@ -8,10 +8,8 @@ import pytest
 
 from proxy.demo.upstream import FakeUpstream
 from tests.shapes.harness import (
-    LONG,
     SMALL,
     SYSTEM,
-    WIDE,
     Message,
     calls,
     chat,
@@ -147,6 +145,3 @@ def test_A12_too_many_tool_calls_in_one_message(number: int) -> None:
     many = squeezed([SYSTEM, TASK, *loop(150, 1)])
     assert all(len(m.get("tool_calls") or ()) <= 1 for m in many.messages)
     assert paired(squeezed(early(*shape, said("ok"))).messages)
-
-
-_ = (LONG, WIDE)

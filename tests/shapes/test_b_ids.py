@@ -27,7 +27,7 @@ def test_B1_the_same_id_in_several_turns() -> None:
     assert paired(shown.messages)
     for call, found in zip(shown.messages, shown.messages[1:], strict=False):
         if call.get("tool_calls"):
-            number = call["tool_calls"][0]["function"]["arguments"].strip('{"path":f}')
+            number = call["tool_calls"][0]["function"]["arguments"].removeprefix('{"path":"f').removesuffix('"}')
             assert found["content"].startswith(f"result {number}.")
     told = callers(recurring(3))
     assert [c.arguments for c in told if c] == ['{"path":"f0"}', '{"path":"f1"}', '{"path":"f2"}']

@@ -6,14 +6,12 @@ import json
 
 import pytest
 
-from proxy.demo.record import Recorded
 from proxy.demo.upstream import FakeUpstream
 from proxy.demo.wording import Worded
 from tests.shapes.harness import (
     LONG,
     SMALL,
     SYSTEM,
-    calls,
     chat,
     early,
     fits,
@@ -21,8 +19,6 @@ from tests.shapes.harness import (
     lenient,
     loop,
     post,
-    prose,
-    result,
     said,
     squeezed,
     texts,
@@ -123,6 +119,3 @@ def test_D9_developer_role(role: str) -> None:
     shown = squeezed([*heads, *late(TASK)[1:]])
     assert shown.messages[:2] == heads
     fits([*heads, TASK])
-
-
-_ = (Recorded, calls, result, prose)

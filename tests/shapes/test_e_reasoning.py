@@ -19,7 +19,6 @@ from tests.shapes.harness import (
     early,
     fits,
     late,
-    loop,
     post,
     prose,
     result,
@@ -116,6 +115,3 @@ def test_E5_signature_bound_to_the_prefix(complaint: str) -> None:
     assert reply.status == 200
     assert len(fake.chats[-1].messages) < len(given)
     assert fake.chats[-1].messages[-2] == thinking(2)  # of the last round it stays
-
-
-_ = loop

@@ -18,7 +18,6 @@ from tests.shapes.harness import (
     Message,
     calls,
     chat,
-    completion,
     early,
     fits,
     late,
@@ -83,11 +82,17 @@ def test_G3_a_gateway_that_bills_raw_base64() -> None:
         return Worded(413, {"error": {"message": "Request Entity Too Large"}}) if too_large else None
 
     fake.intercept = gateway
-    messages = [SYSTEM, *(m for i in range(4) for m in (user([text(f"photo {i}"), image(60_000, i)]), said("nice"))), TASK]
+    messages = [
+        SYSTEM,
+        *(m for i in range(4) for m in (user([text(f"photo {i}"), image(60_000, i)]), said("nice"))),
+        TASK,
+    ]
     with stage(fake, models={"*": {"window": 100_000}}) as s:
         reply = post(s.url, chat(messages))
     assert reply.status == 200 and not fake.summaries
-    assert encoded(60_000, 0) not in json.dumps(fake.chats[-1].data) and encoded(60_000, 3) in json.dumps(fake.chats[-1].data)
+    assert encoded(60_000, 0) not in json.dumps(fake.chats[-1].data) and encoded(60_000, 3) in json.dumps(
+        fake.chats[-1].data
+    )
 
 
 COMPLAINTS = [
@@ -126,10 +131,14 @@ def test_G5_image_in_a_tool_message() -> None:
 def test_G5_audio_files_and_part_types_yet_to_come(role: str, part: Any) -> None:
     """In any role they are kept whole or go whole; nobody's count fails on them."""
     odd = {"role": role, "content": [text("see"), part]}
-    shape = [TASK, calls("a"), {**odd, "tool_call_id": "a"}] if role == "tool" else [said("ok"), odd, said("fine"), TASK]
+    shape = (
+        [TASK, calls("a"), {**odd, "tool_call_id": "a"}] if role == "tool" else [said("ok"), odd, said("fine"), TASK]
+    )
     kept = squeezed(late(*shape), lenient(20_000), window=20_000, settings={"models": {"*": {"window": SMALL}}})
     assert odd["content"][1] in [p for m in kept.messages if isinstance(m["content"], list) for p in m["content"]]
-    assert squeezed(early(*shape, said("ok")), lenient(20_000), settings={"models": {"*": {"window": SMALL}}}).replacement
+    assert squeezed(
+        early(*shape, said("ok")), lenient(20_000), settings={"models": {"*": {"window": SMALL}}}
+    ).replacement
     fits([SYSTEM, *shape], lenient(100_000))
 
 
@@ -138,6 +147,3 @@ def test_G5_an_answer_that_was_spoken() -> None:
     spoken = {"role": "assistant", "content": None, "audio": {"id": "audio_abc123"}}
     assert spoken in squeezed(late(TASK, spoken, user("and?")), lenient()).messages
     fits([SYSTEM, TASK, spoken, user("and?")], lenient(100_000))
-
-
-_ = completion

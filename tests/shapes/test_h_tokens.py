@@ -5,18 +5,32 @@ from __future__ import annotations
 import json
 
 import pytest
-import tiktoken
 
 from proxy.adapters.encoding import O200k
 from proxy.core import rewrite
 from proxy.demo.upstream import SUMMARIZER, FakeUpstream
-from tests.shapes.harness import LONG, SMALL, SYSTEM, calls, chat, early, fits, late, post, prose, result, said, squeezed, talk, user
-from tests.shapes.test_a_tools import TASK
+from tests.shapes.harness import (
+    LONG,
+    SMALL,
+    SYSTEM,
+    calls,
+    chat,
+    early,
+    fits,
+    late,
+    post,
+    result,
+    said,
+    squeezed,
+    talk,
+    user,
+)
 from tests.stage import stage
 
-SPECIAL = [*sorted(tiktoken.get_encoding("cl100k_base").special_tokens_set), "<|return|>", "<|im_start|>", "<|im_end|>", "[INST]", "</s>"] if False else [
-    "<|endoftext|>", "<|endofprompt|>", "<|fim_prefix|>", "<|fim_middle|>", "<|fim_suffix|>", "<|return|>", "<|start|>",
-    "<|message|>", "<|channel|>", "<|constrain|>", "<|call|>", "<|im_start|>", "<|im_end|>", "<|eot_id|>", "[INST]", "</s>",
+SPECIAL = [
+    *("<|endoftext|>", "<|endofprompt|>", "<|fim_prefix|>", "<|fim_middle|>", "<|fim_suffix|>", "<|return|>"),
+    *("<|start|>", "<|message|>", "<|channel|>", "<|constrain|>", "<|call|>", "<|im_start|>", "<|im_end|>"),
+    *("<|eot_id|>", "[INST]", "</s>"),
 ]
 
 
@@ -70,8 +84,5 @@ def test_H5_lone_surrogates_of_the_clients_own() -> None:
     broken = user("half of a smile: \ud83d, and the other: \ude42")
     shown = squeezed(late(broken))
     assert b"\\ud83d, and the other: \\ude42" in shown.sent.body
-    assert squeezed(early(broken, said("\udfff ok"))).replacement.isprintable is not None
+    assert squeezed(early(broken, said("\udfff ok"))).replacement
     fits([SYSTEM, broken])
-
-
-_ = (prose, TASK)

@@ -20,14 +20,11 @@ from tests.shapes.harness import (
     completion,
     fits,
     late,
-    lenient,
-    loop,
     post,
     prose,
     question,
     result,
     said,
-    squeezed,
     talk,
     user,
 )
@@ -35,7 +32,12 @@ from tests.shapes.test_a_tools import TASK
 from tests.stage import stage
 
 WINDOW = {"models": {"*": {"window": SMALL}}}
-ALWAYS = {"error": {"message": "This model's maximum context length is 4000 tokens. However, your messages resulted in 9000 tokens.", "code": "context_length_exceeded"}}
+ALWAYS = {
+    "error": {
+        "message": "This model's maximum context length is 4000 tokens. However, your messages resulted in 9000 tokens.",
+        "code": "context_length_exceeded",
+    }
+}
 
 
 def tool(words: str) -> dict[str, Any]:
@@ -102,7 +104,12 @@ def test_I5_only_max_tokens_is_too_big() -> None:
 
 def test_I6_a_429_first() -> None:
     """It is passed through with its header's body; the 400 that follows is acted upon."""
-    limited = {"error": {"message": "This request would exceed the rate limit of 30,000 input tokens", "type": "rate_limit_error"}}
+    limited = {
+        "error": {
+            "message": "This request would exceed the rate limit of 30,000 input tokens",
+            "type": "rate_limit_error",
+        }
+    }
     fake = FakeUpstream()
     fake.intercept = lambda r: Worded(429, limited) if len(fake.requests) == 1 else None
     with stage(fake) as s:
@@ -120,7 +127,9 @@ def truncating(window: int) -> FakeUpstream:
             return None
         size = fake.tokenizer.prompt(record.messages, ()).total
         record.prompt_tokens = size
-        return Worded(200, completion(prompt_tokens=min(size, window), completion_tokens=1, total_tokens=1 + min(size, window)))
+        return Worded(
+            200, completion(prompt_tokens=min(size, window), completion_tokens=1, total_tokens=1 + min(size, window))
+        )
 
     fake.intercept = judge
     return fake
@@ -164,6 +173,3 @@ def test_I9_long_tool_loop_never_checked(clearing: bool) -> None:
             given += [calls(f"c{i}"), result(f"c{i}", prose(f"r{i}", 10))]
             assert post(s.url, chat(given)).status == 200
     assert not any(r.refused for r in fake.requests)
-
-
-_ = (loop, lenient, squeezed)

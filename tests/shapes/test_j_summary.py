@@ -65,7 +65,11 @@ def summaries(shown: Shown) -> list[dict[str, Any]]:
 def test_J1_the_summary_request_overflows_too() -> None:
     """However long the history and its single messages, each call fits the summariser's window."""
     fake = FakeUpstream(ratio=1.2, summarizer_window=3_000)
-    giant = [calls("g"), result("g", prose("giant", 1_500)), said(prose("long", 300), reasoning_content=prose("t", 500))]
+    giant = [
+        calls("g"),
+        result("g", prose("giant", 1_500)),
+        said(prose("long", 300), reasoning_content=prose("t", 500)),
+    ]
     with stage(fake, **WINDOW, **NO_CLEARING, summarizer={"model": SUMMARIZER, "window": 3_000}) as s:
         reply = post(s.url, chat(early(TASK, *giant, exchanges=60)))
     assert reply.status == 200
@@ -187,7 +191,14 @@ def test_J12_the_error_text_became_history(stream: bool) -> None:
     fake = FakeUpstream(window=100_000)
     if not stream:
         fake.intercept = lambda record: Worded(200, quoting)
-    messages = [SYSTEM, TASK, said(OVERFLOW), calls("a"), result("a", json.dumps({"error": {"message": OVERFLOW}})), user("so?")]
+    messages = [
+        SYSTEM,
+        TASK,
+        said(OVERFLOW),
+        calls("a"),
+        result("a", json.dumps({"error": {"message": OVERFLOW}})),
+        user("so?"),
+    ]
     with stage(fake) as s:
         for _ in range(2):
             reply = post(s.url, chat(messages, stream=stream))

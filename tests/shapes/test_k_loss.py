@@ -8,7 +8,22 @@ import pytest
 
 from proxy.core.replacement import OPENING, SEPARATOR
 from proxy.demo.upstream import FakeUpstream
-from tests.shapes.harness import LONG, SMALL, SYSTEM, chat, fits, late, loop, post, prose, said, squeezed, talk, texts, user
+from tests.shapes.harness import (
+    LONG,
+    SMALL,
+    SYSTEM,
+    chat,
+    fits,
+    late,
+    loop,
+    post,
+    prose,
+    said,
+    squeezed,
+    talk,
+    texts,
+    user,
+)
 from tests.shapes.test_a_tools import TASK
 from tests.stage import stage
 
@@ -27,7 +42,12 @@ def test_K1_the_last_user_message(rounds: int, clearing: bool) -> None:
 @pytest.mark.parametrize("manner", ["useless", "perfect"])
 def test_K2_constraints(manner: str) -> None:
     """Short words of the user are carried verbatim, whatever the summariser makes of them."""
-    rules = ["Use tabs, never spaces.", "The port is 8443.", "Do not touch infra/prod.tf.", "Réponds toujours en français."]
+    rules = [
+        "Use tabs, never spaces.",
+        "The port is 8443.",
+        "Do not touch infra/prod.tf.",
+        "Réponds toujours en français.",
+    ]
     shape = [m for rule in rules for m in (user(rule), said("Understood."))]
     shown = squeezed([SYSTEM, *shape, *talk(LONG)[1:]], FakeUpstream(summarizer=manner))
     assert all(rule in shown.replacement for rule in rules)
@@ -54,7 +74,10 @@ def test_K3_repeated_compaction_erases_facts() -> None:
 @pytest.mark.parametrize("turns", range(LONG, LONG + 12))
 def test_K4_compaction_that_loses_whole_turns(turns: int) -> None:
     """Every message is there verbatim, or was read by whoever wrote the summary."""
-    given = [SYSTEM, *(user(f"[{i}] {m['content']}") if m["role"] == "user" else m for i, m in enumerate(talk(turns)[1:]))]
+    given = [
+        SYSTEM,
+        *(user(f"[{i}] {m['content']}") if m["role"] == "user" else m for i, m in enumerate(talk(turns)[1:])),
+    ]
     shown = squeezed(given)
     told = json.dumps([r.messages for r in shown.fake.summaries], ensure_ascii=False)
     kept = json.dumps(shown.messages, ensure_ascii=False)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 
 from proxy.demo.upstream import FakeUpstream
-from tests.shapes.harness import LONG, SMALL, Reply, answer, chat, fits, late, post, question, talk, user
+from tests.shapes.harness import LONG, SMALL, Reply, answer, chat, fits, post, talk, user
 from tests.stage import stage
 
 WINDOW = {"models": {"*": {"window": SMALL}}}
@@ -44,10 +44,9 @@ def test_L2_two_compactions_of_one_prefix() -> None:
 def test_L3_cross_tenant_leak() -> None:
     """The same conversation under another key meets nothing of the first one's."""
     with stage(FakeUpstream(), **WINDOW) as s:
-        checkpoints = [post(s.url, chat(talk(LONG)), key=key).headers["x-compaction-checkpoint"] for key in ("a", "b", "a")]
+        checkpoints = [
+            post(s.url, chat(talk(LONG)), key=key).headers["x-compaction-checkpoint"] for key in ("a", "b", "a")
+        ]
         again = post(s.url, chat(talk(LONG)), key="b")
     assert checkpoints[0] == checkpoints[2] != checkpoints[1] and again.decision == "reuse; known"
     assert len(s.fake.summaries) == 2
-
-
-_ = (late, question)

@@ -2,11 +2,26 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from proxy.demo.record import common_prefix, prefix_share
 from proxy.demo.upstream import FakeUpstream
-from tests.shapes.harness import SMALL, SYSTEM, Message, answer, calls, chat, post, prose, question, result, squeezed, talk
+from tests.shapes.harness import (
+    SMALL,
+    SYSTEM,
+    Message,
+    answer,
+    calls,
+    chat,
+    post,
+    prose,
+    question,
+    result,
+    squeezed,
+    talk,
+)
 from tests.shapes.test_a_tools import TASK
 from tests.stage import stage
 
@@ -28,7 +43,7 @@ def test_M1_in_place_edits_kill_the_prefix(looping: bool) -> None:
     with stage(fake, **WINDOW) as s:
         for i in range(45):
             decision = post(s.url, chat(messages)).decision
-            before, now = (fake.chats[-2:] if len(fake.chats) > 1 else fake.chats * 2)
+            before, now = fake.chats[-2:] if len(fake.chats) > 1 else fake.chats * 2
             compactions += decision.startswith("compact")
             breaks += common_prefix(before.prompt, now.prompt) < len(before.prompt)
             messages += [calls(f"c{i}"), result(f"c{i}", prose(f"r{i}", 10))] if looping else [answer(i), question(i)]
@@ -38,7 +53,13 @@ def test_M1_in_place_edits_kill_the_prefix(looping: bool) -> None:
 
 def test_M2_the_summary_call_misses_the_cache() -> None:
     """Nothing that names a client's cache or account goes into it; the client's own request keeps it."""
-    mine = {"prompt_cache_key": "pck", "user": "u-1", "metadata": {"a": "b"}, "service_tier": "flex", "store": True}
+    mine: dict[str, Any] = {
+        "prompt_cache_key": "pck",
+        "user": "u-1",
+        "metadata": {"a": "b"},
+        "service_tier": "flex",
+        "store": True,
+    }
     shown = squeezed(talk(20), **mine)
     assert shown.fake.summaries and not any(set(mine) & set(r.data) for r in shown.fake.summaries)
     assert {k: shown.sent.data[k] for k in mine} == mine

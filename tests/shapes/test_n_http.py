@@ -18,10 +18,10 @@ from proxy.core.coding import decode
 from proxy.demo.upstream import FakeUpstream
 from proxy.settings import ModelSettings
 from tests.servers import DEADLINE, connect, exchange
-from tests.shapes.harness import LONG, SMALL, SYSTEM, Peer, chat, completion, post, raw, talk, user
+from tests.shapes.harness import LONG, SMALL, SYSTEM, Peer, chat, completion, post, raw, slow_summary, talk, user
 from tests.shapes.odd import CODERS
 from tests.shapes.test_a_tools import TASK
-from tests.shapes.world import ShapedUpstream, World
+from tests.shapes.world import Got, ShapedUpstream, World
 from tests.stage import stage
 
 WINDOW = {"models": {"*": {"window": SMALL}}}
@@ -76,7 +76,7 @@ def test_N2_compressed_request_bodies(name: bytes, encode: Encode) -> None:
     assert b"content-encoding" not in fields(s.fake.chats[-1].headers)
 
 
-async def _ask(world: World, short: bytes, long: bytes, name: bytes) -> list[object]:
+async def _ask(world: World, short: bytes, long: bytes, name: bytes) -> list[Got]:
     try:
         return [await world.chat(body, (b"content-encoding", name)) for body in (short, long)]
     finally:
@@ -106,7 +106,11 @@ def test_N2_a_compressed_refusal_is_understood(name: bytes) -> None:
 
     def handler(peer: Peer) -> None:
         if len(peer.request.body) > 12_000:
-            peer.answer(CODERS[name](said), b"400 Bad Request", b"content-type: application/json\r\ncontent-encoding: %s\r\n" % name)
+            peer.answer(
+                CODERS[name](said),
+                b"400 Bad Request",
+                b"content-type: application/json\r\ncontent-encoding: %s\r\n" % name,
+            )
         else:
             peer.answer(ANSWER, headers=b"content-type: application/json\r\n")
 
@@ -121,11 +125,12 @@ def test_N3_the_opposite_raw_bytes_without_their_header(name: bytes) -> None:
     events = b'data: {"choices":[{"index":0,"delta":{"content":"late"}}]}\n\ndata: [DONE]\n\n'
 
     def handler(peer: Peer) -> None:
-        time.sleep(0.6)
+        if slow_summary(peer, 0.6):
+            return
         peer.answer(CODERS[name](events), headers=b"content-type: text/event-stream\r\ncontent-encoding: %s\r\n" % name)
 
-    with raw(handler, keepalive_after=0.2) as (url, _):
-        reply = post(url, chat([user("hi")], stream=True))
+    with raw(handler, keepalive_after=0.2, **WINDOW) as (url, _):
+        reply = post(url, chat(talk(LONG), stream=True))
     assert "content-encoding" not in reply.headers
     assert reply.body.startswith(b": keepalive\n") and reply.body.endswith(events)
 
@@ -153,7 +158,10 @@ def test_N4_proxy_decodes_what_it_need_not(name: bytes, body: bytes) -> None:
 def test_N6_hop_by_hop_headers() -> None:
     """Those of the RFC and those that `Connection` names stay on their side; `Host` is the upstream's own."""
     answer = b"Connection: x-hop\r\nX-Hop: 1\r\nKeep-Alive: timeout=5\r\nX-Kept: yes\r\nProxy-Authenticate: Basic\r\n"
-    with raw(lambda peer: peer.answer(ANSWER, headers=answer + b"content-type: application/json\r\n")) as (url, upstream):
+    with raw(lambda peer: peer.answer(ANSWER, headers=answer + b"content-type: application/json\r\n")) as (
+        url,
+        upstream,
+    ):
         body = json.dumps(chat([user("hi")])).encode()
         head = (
             b"POST /v1/chat/completions HTTP/1.1\r\nHost: client.test\r\nConnection: close, x-mine\r\nX-Mine: 1\r\n"
@@ -183,12 +191,12 @@ def test_N8_idle_hops_during_a_long_wait() -> None:
     """A streaming client hears comments; what fails then comes as an event; no hop may buffer or change it."""
 
     def failing(peer: Peer) -> None:
-        time.sleep(0.7)
-        peer.answer(ERROR, b"404 Not Found", b"content-type: application/json\r\n")
+        if not slow_summary(peer, 0.7):
+            peer.answer(ERROR, b"404 Not Found", b"content-type: application/json\r\n")
 
-    with raw(failing, keepalive_after=0.2) as (url, _):
-        reply = post(url, chat([user("hi")], stream=True))
-        plain = post(url, chat([user("hi")]))
+    with raw(failing, keepalive_after=0.2, **WINDOW) as (url, _):
+        reply = post(url, chat(talk(LONG), stream=True))
+        plain = post(url, chat(talk(LONG + 1)))
     assert reply.status == 200 and reply.headers["content-type"] == "text/event-stream"
     assert reply.headers["x-accel-buffering"] == "no" and "no-transform" in reply.headers["cache-control"]
     assert reply.body.startswith(b": keepalive\n") and b"no such model" in reply.body
@@ -203,14 +211,18 @@ def test_N9_client_gone_upstream_works_on(after: str) -> None:
 
     def handler(peer: Peer) -> bool:
         if after != "nothing":
-            peer.send(b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\r\ndata: {\"choices\":[{\"delta\":{\"content\":\"a\"}}]}\n\n")
+            peer.send(
+                b'HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\r\ndata: {"choices":[{"delta":{"content":"a"}}]}\n\n'
+            )
         closed.append(peer.wait_closed())
         return False
 
     with raw(handler) as (url, upstream):
         body = json.dumps(chat([user("hi")], stream=True)).encode()
         with connect(url) as sock:
-            sock.sendall(b"POST /v1/chat/completions HTTP/1.1\r\nHost: h\r\nContent-Length: %d\r\n\r\n%s" % (len(body), body))
+            sock.sendall(
+                b"POST /v1/chat/completions HTTP/1.1\r\nHost: h\r\nContent-Length: %d\r\n\r\n%s" % (len(body), body)
+            )
             if after != "nothing":
                 assert sock.recv(10)
             end = time.monotonic() + DEADLINE

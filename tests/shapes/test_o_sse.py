@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from tests.shapes.harness import LONG, Peer, Reply, chat, post, raw, talk, user
+from tests.shapes.harness import LONG, Peer, Reply, chat, post, raw, slow_summary, talk, user
 
 HEAD = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\n"
 DONE = b"data: [DONE]\n\n"
@@ -25,7 +25,9 @@ ROLE = chunk(None, role="assistant")
 STREAM = ROLE + chunk("你好, café 🙂") + chunk("", finish="stop") + DONE
 
 
-def streamed(pieces: Sequence[bytes], messages: object = None, *, pause: float = 0.0, **settings: object) -> tuple[Reply, int]:
+def streamed(
+    pieces: Sequence[bytes], messages: object = None, *, pause: float = 0.0, **settings: object
+) -> tuple[Reply, int]:
     """What a client gets of a stream that is written in such pieces, and how many requests it took."""
 
     def handler(peer: Peer) -> bool:
@@ -72,12 +74,12 @@ def test_O4_keep_alives_that_break_clients() -> None:
     """Ours is one line before the first event and no blank line: nothing that any client dispatches."""
 
     def slow(peer: Peer) -> bool:
-        time.sleep(0.7)
-        peer.send(HEAD + STREAM)
+        if not slow_summary(peer, 0.7):
+            peer.send(HEAD + STREAM)
         return False
 
-    with raw(slow, keepalive_after=0.15) as (url, _):
-        reply = post(url, chat([user("hi")], stream=True))
+    with raw(slow, keepalive_after=0.15, models={"*": {"window": 4_000}}) as (url, _):
+        reply = post(url, chat(talk(LONG), stream=True))
     ours = reply.body.removesuffix(STREAM)
     assert ours and ours == b": keepalive\n" * ours.count(b"\n")
 
@@ -138,7 +140,11 @@ def test_O6_an_empty_stream() -> None:
 def test_O7_answering_a_non_stream_client_with_a_stream_or_the_reverse(stream: bool) -> None:
     """The answer's own type decides how it is read, and it goes through as it is."""
     unary = b'{"choices":[{"index":0,"message":{"content":"hi"}}]}'
-    kinds = [(b"text/event-stream", STREAM), (b"application/json", unary), (b"text/event-stream; charset=utf-8", STREAM)]
+    kinds = [
+        (b"text/event-stream", STREAM),
+        (b"application/json", unary),
+        (b"text/event-stream; charset=utf-8", STREAM),
+    ]
     for kind, body in kinds:
         with raw(lambda peer, k=kind, b=body: peer.answer(b, headers=b"content-type: %s\r\n" % k)) as (url, _):  # type: ignore[misc]
             reply = post(url, chat([user("hi")], stream=stream))
@@ -147,7 +153,10 @@ def test_O7_answering_a_non_stream_client_with_a_stream_or_the_reverse(stream: b
 
     def handler(peer: Peer) -> None:
         long = len(peer.request.body) > 12_000
-        peer.answer(refusal if long else unary, headers=b"content-type: %s\r\n" % (b"text/event-stream" if long else b"application/json"))
+        peer.answer(
+            refusal if long else unary,
+            headers=b"content-type: %s\r\n" % (b"text/event-stream" if long else b"application/json"),
+        )
 
     with raw(handler) as (url, _):
         assert post(url, chat(talk(LONG), stream=stream)).body == unary

@@ -42,9 +42,12 @@ class ShapedUpstream:
     tokenizer: Tokenizer = field(default_factory=Tokenizer)
     refusals: list[str] = field(default_factory=list)
     bodies: list[bytes] = field(default_factory=list)
+    errors: list[bytes] = field(default_factory=list)
 
     async def send(self, call: Call) -> Answer:
         assert isinstance(call.body, bytes)
+        if call.method != "POST":  # it has no list of models
+            return FakeAnswer(404, b"{}")
         self.bodies.append(call.body)
         return self.answer(call.body, call.headers)
 
@@ -54,7 +57,8 @@ class ShapedUpstream:
     def answer(self, body: bytes, headers: Headers) -> FakeAnswer:
         refused = self._refused(body, headers)
         if refused is not None:
-            return FakeAnswer(refused.status, json.dumps(refused.body).encode())
+            self.errors.append(json.dumps(refused.body).encode())
+            return FakeAnswer(refused.status, self.errors[-1])
         usage = {"prompt_tokens": self._size, "completion_tokens": 1, "total_tokens": self._size + 1}
         choice = {"index": 0, "message": _COMPLETION, "finish_reason": "stop"}
         return FakeAnswer(200, json.dumps({"id": "c", "choices": [choice], "usage": usage}).encode())

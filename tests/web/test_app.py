@@ -277,3 +277,17 @@ def test_a_refused_request_leaves_its_connection_in_order() -> None:
     assert answer.count(b"HTTP/1.1") == 2
     assert answer.endswith(b"\r\n\r\n9")
     assert [request.body for request in upstream.requests] == [b"9"]
+
+
+@pytest.mark.parametrize(("origin", "expected"), [("https://evil.example", 403), ("http://localhost:3000", 200)])
+def test_a_page_of_another_host_reaches_nothing(origin: str, expected: int) -> None:
+    """Neither by a chat, nor by anything else, nor by a WebSocket, where the configuration has a key to spend."""
+    with ExitStack() as stack:
+        origins = Origins(stack)
+        for path in ("/v1", "/openai/v1", "/free/v1", "/keyed/v1"):
+            assert origins.ask(path, ("Origin", origin), ("Content-Type", "text/plain")) == [expected] * 3
+        status, said = get(origins.url, "/v1/models", "OPTIONS", ("Origin", origin))
+        assert status == expected
+        if expected == 403:
+            assert json.loads(said)["error"]["code"] == "foreign_origin"
+            assert origins.lines == [[], [], []]

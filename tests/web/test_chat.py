@@ -49,9 +49,15 @@ def unchunk(answer: bytes) -> bytes:
 
 @dataclass
 class Scripted:
-    """A gateway that waits, perhaps fails, and else forwards; it notes what was asked of it and what was cancelled."""
+    """A gateway that waits, perhaps fails, and else forwards; it notes what was asked of it and what was cancelled.
+
+    It waits for a compaction if it `compacts`; `before` and `behind` that it waits for something else.
+    """
 
     wait: float = 0.0
+    before: float = 0.0
+    behind: float = 0.0
+    compacts: bool = True
     error: Exception | None = None
     chats: list[Incoming] = field(default_factory=list)
     forwards: list[Incoming] = field(default_factory=list)
@@ -66,7 +72,11 @@ class Scripted:
         assert self.inner is not None
         self.chats.append(incoming)
         try:
+            await asyncio.sleep(self.before)
+            incoming.waiting(self.compacts)
             await asyncio.sleep(self.wait)
+            incoming.waiting(False)
+            await asyncio.sleep(self.behind)
         except asyncio.CancelledError:
             self.cancelled.set()
             raise
@@ -406,4 +416,40 @@ def test_comments_come_while_the_client_waits() -> None:
                 data += sock.recv(65536)
             assert b"\n\n" not in data
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")  # leave with a reset
+        assert gateway.cancelled.wait(DEADLINE)
+
+
+@pytest.mark.parametrize(
+    ("gateway", "comments"),
+    [
+        (Scripted(compacts=False, wait=0.5), False),
+        (Scripted(before=0.5), False),
+        (Scripted(before=0.4, wait=0.2), True),
+        (Scripted(wait=0.1, behind=0.5), False),
+        (Scripted(wait=0.5, behind=0.5), True),
+    ],
+)
+def test_only_a_compaction_is_worth_a_promise(gateway: Scripted, comments: bool) -> None:
+    """Whoever waits for the upstream alone gets its status and fields; time spent before the compaction counts."""
+
+    def handler(peer: Peer) -> None:
+        peer.answer(b"{}", b"429 Too Many Requests", b"Retry-After: 7\r\nx-request-id: abc\r\n")
+
+    with run_raw(handler) as upstream, proxy_before(upstream.url, gateway=gateway, keepalive_after=0.3) as url:
+        answer = exchange(url, chat_request(STREAM))
+    assert (b": keepalive\n" in answer) == comments
+    if not comments:
+        assert answer.startswith(b"HTTP/1.1 429 ")
+        assert b"Retry-After: 7\r\n" in answer or b"retry-after: 7\r\n" in answer
+
+
+def test_comments_go_on_behind_the_compaction() -> None:
+    """What has been promised is kept up while the upstream is asked."""
+    gateway = Scripted(wait=0.2, behind=DEADLINE)
+    with run_raw() as upstream, proxy_before(upstream.url, gateway=gateway, keepalive_after=0.1) as url:
+        with connect(url) as sock:
+            sock.sendall(chat_request(STREAM))
+            data = b""
+            while data.count(b": keepalive\n") < 6:
+                data += sock.recv(65536)
         assert gateway.cancelled.wait(DEADLINE)
