@@ -305,8 +305,9 @@ def test_a_store_of_a_newer_version_is_refused(tmp_path: Path, workers: str) -> 
 
 
 def test_a_damaged_store_costs_no_request(tmp_path: Path, upstream: str) -> None:
-    """It is said once, at the start."""
+    """It is said once, at the start. Its secret beside it tells it from somebody else's file."""
     (tmp_path / "c.db").write_bytes(b"no database at all" * 100)
+    (tmp_path / "c.db.secret").write_text("a" * 64 + "\n")
     (tmp_path / "c.yaml").write_text("store: sqlite:c.db\n")
     with serving(tmp_path, "--config", "c.yaml", "--upstream", upstream) as proxy:
         assert proxy.chat(b'{"model":"m","messages":[]}') == 200

@@ -285,7 +285,7 @@ def _unpack(stored: bytes) -> str:
 def _refuse_foreign(path: Path) -> None:
     """Raises `ConfigError` for a file that we must not write to; nothing but its first bytes is looked at.
 
-    An empty one is free to take. One that was ours, and is damaged, is no mistake of the operator's: SQLite's own error.
+    An empty one is free to take. One that was ours and is damaged is no mistake of the operator's: SQLite's own error.
     SQLite does not get to see it, for it would write into it what a log of ours beside it still holds.
     """
     try:

@@ -41,8 +41,8 @@ WORTH = 0.9
 750 k over and over, #6563)."""
 
 RENDER_AGAIN = 0.6
-"""A text that had to be smaller than this share of what there is room for now is rendered again, from the prose that
-was kept: a summary that was squeezed once must not stay so."""
+"""A text that had less than this share of the room there is now is rendered again, from the prose that was kept: a
+summary that was squeezed once must not stay so."""
 
 OUTCOMES = {
     ("pass", "fits"): "the request is within the limit: the client's own bytes go out",
@@ -224,7 +224,7 @@ def _make(view: View, budget: Budget, known: Sequence[Checkpoint], clearing: boo
     for step in (_oversized, _clear) if clearing else (_oversized,):
         for base in bases:
             start, text = (base.start, base.text_tokens) if base else (0, 0)
-            again = room if base and base.rung == Rung.MODEL and base.prose and text < RENDER_AGAIN * room else 0
+            again = room if base and base.prose and base.stats.get("room", room) < RENDER_AGAIN * room else 0
             text = again or text
             trims = _merge(step(view, budget, start), newest)
             if trims and (not base or trims != base.trims) and view.size(start, text, trims) <= target:

@@ -245,6 +245,8 @@ class Compactor:
         )
         after = job.view.size_with(made)
         record = {"before": job.view.total, "after": after, "reason": plan.reason, "form": plan.form, **stats}
+        if plan.text:
+            record["room"] = plan.text  # what the text was given: with more, it is rendered again
         return replace(made, stats=record)
 
     def _measured(self, job: Job, trim: Trim) -> Trim:

@@ -429,7 +429,7 @@ def test_a_foreign_file_put_in_its_place_is_let_alone(tmp_path: Path, was_ours: 
     async def story(store: SqliteStore) -> None:
         await store.put(contract.checkpoint())
         notes(other)
-        other.replace(path)  # noqa: ASYNC240
+        other.replace(path)
         before = look_of(tmp_path)["c.db"]
         for use in (*USES.values(), *USES.values()):
             with pytest.raises(StoreError, match=r"(no|not a) database"):

@@ -128,7 +128,7 @@ def test_an_answered_oversized_result_is_shortened_even_in_the_newest_rounds() -
 def test_a_text_that_was_squeezed_is_rendered_again_when_there_is_room() -> None:
     """From the prose that was kept: no model is asked, and what was said early on comes back."""
     spec = " ".join(["U A"] * 12) + " U C T900 C T900 C T900 A U A U"
-    squeezed, full = known(24, tokens=120), known(24, tokens=300)
+    squeezed, full = known(24, tokens=120, stats={"room": 150}), known(24, tokens=120, stats={"room": 400})
     for base, again in ((squeezed, True), (full, False)):
         made = plan(view(spec, known=[base], head=50, each=60), W)
         assert isinstance(made, Compact) and made.base is base and made.start == base.start and made.trims

@@ -125,6 +125,7 @@ def test_a_summary_is_made_and_kept() -> None:
         assert made.stats == {
             "reason": "over-limit",
             "form": "sliding",
+            "room": job.plan.text,
             "calls": 1,
             "seconds": 0.0,
             "summarizer": "m",
@@ -193,7 +194,7 @@ def test_clearing_on_top_of_a_known_text_keeps_it() -> None:
     async def story() -> None:
         messages = [*talk(20)[:-1], *results(8)]
         first = await shop.compactor.make(await shop.job(talk(20)), LONG)
-        job = await shop.job(messages, window=7_000, known=[first])
+        job = await shop.job(messages, window=6_500, known=[first])
         assert job.plan.text == 0 and job.plan.base == first
         made = await shop.compactor.make(job, LONG)
         assert (made.text, made.prose, made.rung, made.start) == (first.text, GOOD, Rung.MODEL, first.start)
@@ -417,7 +418,8 @@ def test_what_another_process_makes_is_adopted() -> None:
         gate = one.summariser.gate = asyncio.Event()
         job = await one.job(talk(20))
         first = asyncio.create_task(one.compactor.make(job, LONG))
-        await asyncio.sleep(0.01)
+        while not one.summariser.calls:
+            await asyncio.sleep(0.005)
         second = asyncio.create_task(other.compactor.make(job, LONG))
         await asyncio.sleep(0.05)
         gate.set()
