@@ -12,7 +12,8 @@ from proxy.core.transcript import Message, ration, role, source, text
 
 GAP = "…"  # what stands in place of a struck identifier
 CHECKED = frozenset({Kind.PATH, Kind.URL, Kind.HASH, Kind.ID, Kind.REF})
-_OTHERS = bytes(set(range(256)) - set(b"abcdefghijklmnopqrstuvwxyz0123456789"))
+_KEPT = "abcdefghijklmnopqrstuvwxyz0123456789"
+_OTHERS = bytes(set(range(256)) - set(_KEPT.encode()))
 _NUMERIC = re.compile(r"[#+]?[\d.,:/-]+(?:[A-Za-z]{1,4}|%)?")
 _PRODUCT = re.compile(  # Node.js, UTF-8, Python3, 2nd: names that a summary may use of its own accord
     r"[A-Z][a-z]+\.(?:js|io|ai|py)|[A-Za-z]+-?\d{1,3}|\d+(?:st|nd|rd|th|x|k|K|M)"

@@ -471,6 +471,27 @@ def test_what_was_known_before_is_no_result_of_the_other() -> None:
     asyncio.run(story())
 
 
+def test_a_lease_is_kept_while_the_work_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is much shorter than a summary may take, so that a process that dies does not hold it for long."""
+    monkeypatch.setattr(module, "LEASE", 0.15)
+    store = NotedStore()
+    one, other = (Workshop(store=store) for _ in range(2))
+
+    async def story() -> None:
+        gate = one.summariser.gate = asyncio.Event()
+        job = await one.job(talk(20))
+        first = asyncio.create_task(one.compactor.make(job, LONG))
+        await asyncio.sleep(0.01)
+        second = asyncio.create_task(other.compactor.make(job, LONG))
+        await asyncio.sleep(0.6)
+        gate.set()
+        assert len({made.id for made in await asyncio.gather(first, second)}) == 1
+        assert not other.summariser.calls
+        assert await store.lease(f"summary:{job.key}", "somebody else", LONG)
+
+    asyncio.run(story())
+
+
 def test_one_that_holds_the_lease_for_ever_costs_the_wait_alone() -> None:
     """A process that died: the request goes out after its wait."""
     shop = Workshop()
