@@ -18,6 +18,8 @@ BODIES = [
     b'{"mess\\u0061ges":[{"role":"user","content":"hi"}],"model":"m","big":123456789012345678901234567890}',
     b'{"model":"m","messages":[{"role":"user","content":"\\ud800 alone"}],"seed":NaN}',
     b'{"model":"a","messages":[],"model":"m","messages":[{"role":"user","content":"twice"}]}',
+    b'{"model":"m","messages":[{"role":"user","content":"-Infinity \\ud800","a":[-Infinity, Infinity,NaN]} ,{"role":"x"}]}',
+    b'{"\udfff NaN":1,"model":"m","messages":[{"role":"user","content":"\uD83D\uDE00 \ud7ff"}],"model":"m"}',
     '{"モデル":"é","model":"m","messages":[{"role":"user","content":"\\ud83d 漢字 \\u00e9 é"}]}'.encode(),
 ]
 
@@ -67,6 +69,9 @@ def test_writing_changes_the_messages_and_nothing_else(body: bytes) -> None:
         b'\xff\xfe{"messages":[]}',
         b'{"messages":[{"role":"user","content":"\xff"' + b"[" * 3000,
         b'{"messages":' + b"[" * 100_000,
+        b'{"messages":[{"role":"user","content":1NaN}]}',
+        b'{"messages":[{"role":"user"}],"x":--Infinity}',
+        b'{"messages":[{"role":"user"}],"model":1e-Infinity}',
     ],
 )
 def test_what_is_no_chat_request_is_none(body: bytes) -> None:
@@ -117,3 +122,20 @@ def test_depth_is_bounded() -> None:
     for _ in range(500):
         item = [item]
     assert envelope.depth(item, 64) == 65
+
+
+def test_blanks_and_odd_numbers_are_no_long_walk(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A copy of the same length is read instead: no step in Python for each byte, however many they are."""
+    steps = []
+    plain = envelope._skip
+    monkeypatch.setattr(envelope, "_skip", lambda text, at: steps.append(at) or plain(text, at))
+    body = b'{"seed": NaN, "model":"m","messages":[{"role":"user","content":"x"}' + b" " * 2_000_000 + b"]}"
+    found = envelope.parse(body)
+    assert found is not None and found.messages == (b'{"role":"user","content":"x"}',) and not steps
+
+
+@pytest.mark.parametrize(("size", "read"), [(1_000, True), (envelope.SLOW_MOST, False)])
+def test_a_key_that_comes_twice_is_walked_in_a_short_body_alone(size: int, read: bool) -> None:
+    """A long one passes unread."""
+    body = b'{"seed":NaN,"a":1,"a":2,"messages":[{"role":"user","content":"%s"}]}' % (b"x" * size)
+    assert (envelope.parse(body) is not None) == read

@@ -142,3 +142,11 @@ def test_pure_repetition_is_always_a_loop(unit: str, times: int) -> None:
     text = unit * times
     if len(" ".join(text.split())) > 600:
         assert loops(text)
+
+
+def test_the_summary_before_it_told_again_is_an_echo() -> None:
+    """However it is spaced; if next to nothing came since, it may well be the same."""
+    assert reason(GOOD, previous=GOOD) == "echo"
+    assert reason(GOOD.replace("\n", "\n\n"), previous=GOOD) == "echo"
+    assert reason(GOOD, source="[9 user]\nthanks", previous=GOOD) is None
+    assert reason(GOOD + "\nThe rug was sold.", previous=GOOD) is None

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proxy.core.ledger import ledger, names_of
+from proxy.core import ledger as module
+from proxy.core.ledger import NEWEST, OLDER, ledger, names_of
 from tests.core.test_redact import SECRETS
 from tests.core.wild import called, size, user, wild
 
@@ -100,3 +101,25 @@ def test_the_count_is_asked_seldom_and_about_little(budget: int) -> None:
 def test_its_repr_shows_no_text() -> None:
     """Fit for logs: numbers only."""
     assert repr(names_of(user("see core/plan.py"))) == "Names(1 of which 0 changed, 0 read)"
+
+
+def test_of_a_very_long_conversation_the_newest_part_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever its length; what the user named long ago is found all the same."""
+    read = []
+    plain = module.identifiers
+    monkeypatch.setattr(module, "identifiers", lambda text, known: read.append(len(text)) or plain(text, known))
+    filler = "and it went on like that for a while " * 140
+    for length in (300, 900):
+        read.clear()
+        rest = [m for i in range(length) for m in (*user(filler), *called("bash", f"{filler} part_{i}", command="ls"))]
+        listed = ledger([*user(f"My order is XK77-204. {filler}"), *rest], 400, size)
+        assert sum(read) <= NEWEST + 2 * OLDER
+        assert "XK77-204" in listed and f"part_{length - 1}" in listed and "part_1," not in listed
+        assert listed == ledger([*user(f"My order is XK77-204. {filler}"), *rest], 400, size)
+
+
+def test_a_giant_argument_is_read_at_its_ends() -> None:
+    """Millions of characters in one call, as JSON or not."""
+    for argument in ("src/first.py " + "x y " * 500_000 + " src/last.py", "[1,2" * 500_000):
+        listed = ledger(called("write", "ok", content=argument), 100, size)
+        assert ("src/last.py" in listed) == ("last" in argument)

@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proxy.core.pins import parts, pins, words_of
+from proxy.core import pins as module
+from proxy.core.pins import HEARD, SAID, parts, pins, words_of
 from proxy.core.transcript import text
 from tests.core.wild import called, size, user, wild
 
@@ -177,3 +178,35 @@ def test_links_grow_with_the_conversation_not_with_its_square() -> None:
 def test_its_repr_shows_no_text() -> None:
     """Fit for logs: numbers only."""
     assert repr(words_of(user("a secret plan"))) == "Words(1 units)"
+
+
+def test_of_very_many_words_the_longest_messages_lose_their_middle() -> None:
+    """Short messages stay whole however old; where something was not looked at there is a mark."""
+    paste = " ".join(f"Row {i} holds {i * 7} of kind {i % 9}." for i in range(9_000))
+    messages = [*user("Never touch the ledger table."), *user(*(f"{n}. {paste} The end of {n}." for n in range(8)))]
+    words = words_of(messages)
+    assert sum(len(unit.text) for unit in words.units) <= SAID
+    assert words.units[0].text == "Never touch the ledger table."
+    assert {unit.turn for unit in words.units} == set(range(9))
+    assert any(unit.text == "The end of 7." for unit in words.units)
+    gaps = [b.order - a.order for a, b in zip(words.units, words.units[1:], strict=False) if a.turn == b.turn]
+    assert gaps.count(2) == 8 and set(gaps) == {1, 2}
+    everything = pins(messages, 400_000, size)
+    assert everything.count("[…]") == 8
+    assert everything == pins(messages, 400_000, size)
+
+
+def test_a_giant_message_without_a_stop_is_quoted_in_part() -> None:
+    """What is quoted is its head and its tail, cut between words."""
+    said = [*user("word " * 400_000), *user("Use tabs.")]
+    first, second, _ = words_of(said).units
+    assert set(first.text.split()) == set(second.text.split()) == {"word"}
+
+
+def test_words_are_looked_up_in_a_bounded_part(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ten times the conversation does not mean ten times the reading."""
+    read = []
+    plain = module._content
+    monkeypatch.setattr(module, "_content", lambda text: read.append(len(text)) or plain(text))
+    words_of([*user("Use tabs."), *({"role": "assistant", "content": "on it goes " * 1_000} for _ in range(2_000))])
+    assert HEARD // 2 < sum(read) <= HEARD + 100

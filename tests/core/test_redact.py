@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proxy.core.redact import random_looking, redact
+from proxy.core import redact as module
+from proxy.core.redact import PIECE, SEAM, ends, random_looking, redact
 
 SECRETS = {  # text with the secret between angle quotes
     "aws": "export AWS_SECRET_ACCESS_KEY=«wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY»",
@@ -49,6 +50,20 @@ SECRETS = {  # text with the secret between angle quotes
     "pem without end": "before «-----BEGIN PRIVATE KEY-----\nMIIEow\nmore»",
     "telegram": "bot 1234567890:«AAHdqTcvCH1vGWJxfSeofSAs0K5PALDsaw1»",
 }
+
+PIECES = [
+    "Password",
+    "token",
+    "secret_key",
+    "api-key",
+    "ApiKey",
+    "secretoken",
+    "auth",
+    "sig",
+    "pin",
+    "mot de passe",
+    "пароль",
+]
 
 HARMLESS = [
     "max_tokens: 4096",
@@ -106,3 +121,59 @@ def test_a_key_in_a_long_line_is_found() -> None:
     """Position and length of the line do not matter."""
     key = "ghp_" + base64.b16encode(b"0123456789abcdefgh").decode()
     assert key not in redact("x, " * 50_000 + key + ", y" * 50_000)
+
+
+@pytest.mark.parametrize("case", SECRETS, ids=str)
+@pytest.mark.parametrize("place", [0, 3_000, 4_990, 5_010, 30_000, 94_990, 95_010, 99_000])
+def test_of_a_long_text_no_part_of_a_secret_shows(case: str, place: int) -> None:
+    """Wherever it stands, at the seam of head and tail too; what lies between them is not there."""
+    before, rest = SECRETS[case].split("«")
+    secret, after = rest.split("»")
+    filler = "So it went on. " * 7_000
+    text = f"{filler[:place]}\n{before}{secret}{after}\n{filler[place:100_000]}"
+    shown = ends(text, 10_000)
+    assert len(shown) <= 10_001
+    assert not any(secret[i : i + 12] in shown for i in range(max(1, len(secret) - 11)))
+
+
+@given(st.text(max_size=400), st.integers(2, 200))
+def test_a_short_text_has_no_seam(text: str, most: int) -> None:
+    """Up to the limit the whole is redacted; beyond it head and tail are those of the whole."""
+    clean, shown = redact(text), ends(text, most)
+    assert len(shown) <= most + 1
+    if len(clean) <= most and len(text) <= 3 * most:
+        assert shown == clean
+
+
+def test_of_a_long_text_only_the_ends_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is not shown costs nothing."""
+    read = []
+    plain = module.redact
+    monkeypatch.setattr(module, "redact", lambda text: read.append(len(text)) or plain(text))
+    ends("a token of sorts, " * 200_000, 60_000)
+    assert sum(read) <= 60_000 + 2 * SEAM
+
+
+def test_a_long_run_is_searched_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A pattern with many beginnings is never let loose on all of it: that would hold up every other thread."""
+    searched: list[int] = []
+
+    class Watched:
+        def sub(self, new: str, text: str) -> str:
+            searched.append(len(text))
+            return pattern.sub(new, text)
+
+    pattern = module._SHAPES
+    monkeypatch.setattr(module, "_SHAPES", Watched())
+    redact("a-b_" * 80_000)
+    assert len(searched) > 30 and max(searched) <= PIECE
+
+
+@given(st.lists(st.sampled_from([*PIECES, " ", ": ", "=", "-", "--", "_", "is ", "x9", "ſ", "ß"]), max_size=12))
+def test_looking_only_behind_names_finds_the_same(pieces: list[str]) -> None:
+    """A shortcut: those patterns begin with a name for a secret, and plain strings are found faster."""
+    line = "".join(pieces)
+    low = line.casefold()
+    for pattern, new, hints in module._RULES:
+        if pattern in module._AFTER_NAME and len(low) == len(line):
+            assert module._sub_at(pattern, new, line, module._places(low, hints)) == pattern.sub(new, line)

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from proxy.core import transcript
-from proxy.core.transcript import callers, calls, chunk, leaves, render, shorten, source, text
+from proxy.core.transcript import callers, calls, chunk, leaves, ration, render, shorten, source, text
 from tests.core.wild import called, size, wild
 
 IMAGE = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}}
@@ -137,3 +137,33 @@ def test_source_holds_everything_uncut() -> None:
     """What a summary is checked against includes arguments and the middle of long results."""
     whole = source(called("bash", "x" * 5_000 + "needle" + "y" * 5_000, command="ls -l"))
     assert "needle" in whole and "command: ls -l" in whole and "bash" in whole
+
+
+def test_chunks_of_the_newest_rounds_alone() -> None:
+    """What is not in the rounds is neither in a range nor counted."""
+    counted: list[str] = []
+
+    def count(block: str) -> int:
+        counted.append(block)
+        return size(block)
+
+    assert chunk(["a" * 40, "b" * 40, "c" * 40], [(1, 2), (2, 3)], 50, count) == [(1, 3)]
+    assert counted == ["b" * 40, "c" * 40]
+    assert chunk([], [], 50, count) == []
+
+
+@given(st.lists(st.integers(0, 200), max_size=30), st.integers(0, 2_000))
+def test_the_longest_share_what_the_short_ones_leave(lengths: list[int], most: int) -> None:
+    """The limit keeps all together within the bound, and one more would not, unless nothing is cut."""
+    limit = ration(lengths, most)
+    assert sum(min(length, limit) for length in lengths) <= most or limit == 0
+    if limit < max(lengths, default=0):
+        assert sum(min(length, limit + 1) for length in lengths) > most
+
+
+def test_a_giant_text_is_cut_before_it_is_searched() -> None:
+    """Its head and its tail are shown as ever."""
+    giant = "first " + "QUJD" * 500_000 + " in between " * 60_000 + "last"
+    block = render([{"role": "user", "content": giant}])[0]
+    assert block.startswith("[0 user]\nfirst [data, ") and block.endswith("last")
+    assert leaves("[" + "1," * 600_000 + "1]") == [("", "[" + "1," * 600_000 + "1]")]

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import gc
+import threading
 from collections.abc import Sequence
 from typing import Any
 
@@ -399,6 +401,93 @@ def test_at_the_end_nobody_is_left_waiting() -> None:
     asyncio.run(story())
 
 
+# --- beside the event loop
+
+
+def watched(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, int]]:
+    """What is composed from here on, and in which thread: reading the messages, and making a text of that."""
+    seen: list[tuple[str, int]] = []
+
+    def watch(name: str) -> None:
+        work = getattr(module.replacement, name)
+
+        def noted(*args: Any, **named: Any) -> Any:
+            seen.append((name, threading.get_ident()))
+            return work(*args, **named)
+
+        monkeypatch.setattr(module.replacement, name, noted)
+
+    watch("gather")
+    watch("compose")
+    return seen
+
+
+@pytest.mark.parametrize("reply", [GOOD, SummaryError("http_5xx")], ids=["model", "digest"])
+def test_the_messages_are_read_once_and_not_on_the_event_loop(reply: Reply, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whichever rung answers."""
+    seen = watched(monkeypatch)
+    shop = Workshop(reply)
+
+    async def story() -> None:
+        await shop.compactor.make(await shop.job(talk(20)), LONG)
+
+    asyncio.run(story())
+    assert [name for name, _ in seen] == ["gather", "compose"]
+    assert threading.get_ident() not in {thread for _, thread in seen}
+
+
+def test_the_last_rung_is_prepared_while_the_summary_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """When the wait ends, the messages have been read."""
+    seen = watched(monkeypatch)
+    shop = Workshop()
+
+    async def story() -> None:
+        shop.summariser.gate = asyncio.Event()
+        waiting = asyncio.create_task(shop.compactor.make(await shop.job(talk(20)), LONG))
+        await until(lambda: [name for name, _ in seen] == ["gather"] and bool(shop.summariser.calls))
+        assert not waiting.done()
+        shop.summariser.gate.set()
+        await waiting
+
+    asyncio.run(story())
+
+
+@pytest.mark.parametrize("wait", [0, SOON])
+@pytest.mark.parametrize("allowed", [True, False])
+def test_many_requests_for_one_prefix_share_the_last_rung(
+    wait: float, allowed: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whether a summary is waited for in vain or none is asked for: fifty of them cost what one does."""
+    seen = watched(monkeypatch)
+    shop = Workshop()
+
+    async def story() -> None:
+        shop.summariser.gate = asyncio.Event()
+        monkeypatch.setattr(shop.prudence, "may_summarise", lambda *_: allowed)
+        job = await shop.job(talk(20))
+        made = await asyncio.gather(*(shop.compactor.make(job, wait) for _ in range(50)))
+        assert {one.id for one in made} == {made[0].id} and made[0].rung == Rung.DIGEST
+        assert shop.lines.count("store ← put") == 1
+        await shop.compactor.aclose()
+
+    asyncio.run(story())
+    assert [name for name, _ in seen] == ["gather", "compose"]
+
+
+def test_what_nobody_waits_for_any_more_is_not_held() -> None:
+    """The messages of a conversation do not stay in memory."""
+    shop = Workshop()
+
+    async def story() -> None:
+        await shop.compactor.make(await shop.job(talk(20)), LONG)
+        await shop.idle()
+        await asyncio.sleep(0)
+        gc.collect()
+        assert not list(shop.compactor._shared)
+
+    asyncio.run(story())
+
+
 # --- other processes
 
 
@@ -418,8 +507,7 @@ def test_what_another_process_makes_is_adopted() -> None:
         gate = one.summariser.gate = asyncio.Event()
         job = await one.job(talk(20))
         first = asyncio.create_task(one.compactor.make(job, LONG))
-        while not one.summariser.calls:
-            await asyncio.sleep(0.005)
+        await until(lambda: bool(one.summariser.calls))
         second = asyncio.create_task(other.compactor.make(job, LONG))
         await asyncio.sleep(0.05)
         gate.set()

@@ -5,13 +5,15 @@ from __future__ import annotations
 import asyncio
 import itertools
 import re
-from collections.abc import Sequence
+import threading
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pytest
 
 from proxy.core import turns
-from proxy.engine.narrator import CALLS_MOST, LEAST_ROOM, Endpoint, Narrator, Task
+from proxy.engine import narrator as module
+from proxy.engine.narrator import CALLS_MOST, LEAST_ROOM, LONGEST, Endpoint, Narrator, Task
 from proxy.engine.prudence import BACK_OFF, Prudence
 from proxy.errors import SummaryError
 from proxy.ports import SummaryAnswer
@@ -243,6 +245,111 @@ def test_a_copy_is_refused() -> None:
     room = Room(copy, copy)
     with pytest.raises(SummaryError, match=r"echo|continuation"):
         room.tell(task(messages))
+
+
+def test_the_summary_before_it_told_again_is_none() -> None:
+    """New turns came: the same words leave them out."""
+    room = Room(GOOD, GOOD)
+    with pytest.raises(SummaryError, match="echo"):
+        room.tell(task(previous=GOOD))
+    assert "Your last answer" in room.summariser.calls[1].user
+
+
+def test_secrets_in_an_answer_go_no_further() -> None:
+    """Neither into the summary nor into the call that updates it."""
+    key = "sk-proj-Zb3dEfGh1jKlMn0pQrStUv"
+    room = Room(f"{GOOD} The key is {key}.", GOOD, GOOD + " At last.")
+    told, _, _ = room.tell(task(talk(60)[1:], budget=300), at("m", window=6_000))
+    assert key not in told and not any(key in call.user for call in room.summariser.calls)
+    assert "[redacted]" in room.summariser.calls[1].user
+
+
+def test_a_summary_far_over_its_budget_is_condensed() -> None:
+    """What says most stays: it goes along with every later call."""
+    lines = [f"- In step {i} the assistant looked at the next part, which was like the one before." for i in range(900)]
+    lines[450] = "- The night shift has 14 people, and Mrs. Okafor signs the contracts."
+    room = Room("\n".join(lines))
+    told, _, _ = room.tell(task(talk(400)[1:], budget=300))
+    assert count(told) <= LONGEST * 300 and lines[450] in told
+
+
+# --- beside the event loop
+
+
+class Noted(dict[str, Any]):
+    """A message that notes which threads look at it."""
+
+    threads: set[int]
+
+    def get(self, key: str, default: Any = None) -> Any:
+        self.threads.add(threading.get_ident())
+        return super().get(key, default)
+
+
+def test_nothing_that_takes_long_is_done_on_the_event_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Reading, counting, outlining, judging, mending, condensing: in all of a summary with chunks and corrections."""
+    threads: dict[str, set[int]] = {}
+
+    def note(name: str) -> set[int]:
+        return threads.setdefault(name, set())
+
+    def watch(owner: Any, name: str) -> None:
+        work = getattr(owner, name)
+
+        def noted(*args: Any, **named: Any) -> Any:
+            note(name).add(threading.get_ident())
+            return work(*args, **named)
+
+        monkeypatch.setattr(owner, name, noted)
+
+    def counted(text: str) -> int:
+        note("count").add(threading.get_ident())
+        return count(text)
+
+    for name in ("outline", "judge", "mend", "redact", "condense", "fit", "cut"):
+        watch(module, name)
+    for name in ("render", "chunk"):
+        watch(module.transcript, name)
+    for name in ("clean", "prompt"):
+        watch(module.summary, name)
+    long = "\n".join(f"- In step {i} all was as before, {i * 7} times." for i in range(400))
+    room = Room(LOOP, long, *(f"{GOOD} Part {i}." for i in range(40)))
+    narrator = Narrator(room.summariser, room.prudence, counted)
+    messages = [Noted(message) for message in talk(400)[1:]]
+    for message in messages:
+        message.threads = note("messages")
+    asked = task(messages, budget=300)
+    threads["messages"].clear()
+    asyncio.run(narrator.tell(asked, (at("m", window=4_000),)))
+    assert set(threads) == {
+        *("outline", "judge", "mend", "redact", "condense", "fit", "cut", "render", "chunk", "clean", "prompt"),
+        *("count", "messages"),
+    }
+    assert not [name for name, where in threads.items() if threading.get_ident() in where or not where]
+
+
+@pytest.mark.parametrize("window", [4_000, 16_000])
+def test_what_no_call_can_reach_is_not_counted(window: int) -> None:
+    """A conversation three times as long costs no more counting; all of it is told, the oldest in an outline."""
+
+    def asked(exchanges: int) -> tuple[int, FakeSummariser]:
+        total = 0
+
+        def counted(text: str) -> int:
+            nonlocal total
+            total += len(text)
+            return count(text)
+
+        room = Room(*(f"{GOOD} Part {i}." for i in range(CALLS_MOST)))
+        narrator = Narrator(room.summariser, room.prudence, counted)
+        asyncio.run(narrator.tell(task(talk(exchanges)[1:], budget=300), (at("m", window=window),)))
+        return total, room.summariser
+
+    exchanges = window // 4
+    (one, first), (three, second) = asked(exchanges), asked(3 * exchanges)
+    assert three < 1.2 * one
+    assert len(first.calls) == len(second.calls) == CALLS_MOST
+    assert f"[{6 * exchanges} user]" in second.calls[-1].user and "SUMMARY" in second.calls[0].user
 
 
 # --- who is asked
