@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from proxy.core import envelope
+from tests.core.watching import lengths
 from tests.strategies import conversations
 
 BODIES = [
@@ -19,7 +20,7 @@ BODIES = [
     b'{"model":"m","messages":[{"role":"user","content":"\\ud800 alone"}],"seed":NaN}',
     b'{"model":"a","messages":[],"model":"m","messages":[{"role":"user","content":"twice"}]}',
     b'{"model":"m","messages":[{"role":"user","content":"-Infinity \\ud800","a":[-Infinity, Infinity,NaN]} ,{"role":"x"}]}',
-    b'{"\udfff NaN":1,"model":"m","messages":[{"role":"user","content":"\uD83D\uDE00 \ud7ff"}],"model":"m"}',
+    b'{"\\udfff NaN":1,"model":"m","messages":[{"role":"user","content":"\\uD83D\\uDE00 \\ud7ff"}],"model":"m"}',
     '{"モデル":"é","model":"m","messages":[{"role":"user","content":"\\ud83d 漢字 \\u00e9 é"}]}'.encode(),
 ]
 
@@ -126,9 +127,7 @@ def test_depth_is_bounded() -> None:
 
 def test_blanks_and_odd_numbers_are_no_long_walk(monkeypatch: pytest.MonkeyPatch) -> None:
     """A copy of the same length is read instead: no step in Python for each byte, however many they are."""
-    steps = []
-    plain = envelope._skip
-    monkeypatch.setattr(envelope, "_skip", lambda text, at: steps.append(at) or plain(text, at))
+    steps = lengths(monkeypatch, "proxy.core.envelope._skip")
     body = b'{"seed": NaN, "model":"m","messages":[{"role":"user","content":"x"}' + b" " * 2_000_000 + b"]}"
     found = envelope.parse(body)
     assert found is not None and found.messages == (b'{"role":"user","content":"x"}',) and not steps

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proxy.core import ledger as module
 from proxy.core.ledger import NEWEST, OLDER, ledger, names_of
 from tests.core.test_redact import SECRETS
+from tests.core.watching import lengths
 from tests.core.wild import called, size, user, wild
 
 
@@ -105,9 +105,7 @@ def test_its_repr_shows_no_text() -> None:
 
 def test_of_a_very_long_conversation_the_newest_part_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever its length; what the user named long ago is found all the same."""
-    read = []
-    plain = module.identifiers
-    monkeypatch.setattr(module, "identifiers", lambda text, known: read.append(len(text)) or plain(text, known))
+    read = lengths(monkeypatch, "proxy.core.ledger.identifiers")
     filler = "and it went on like that for a while " * 140
     for length in (300, 900):
         read.clear()

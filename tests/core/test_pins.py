@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proxy.core import pins as module
 from proxy.core.pins import HEARD, SAID, parts, pins, words_of
 from proxy.core.transcript import text
+from tests.core.watching import lengths
 from tests.core.wild import called, size, user, wild
 
 CHATTER = [
@@ -182,7 +182,7 @@ def test_its_repr_shows_no_text() -> None:
 
 def test_of_very_many_words_the_longest_messages_lose_their_middle() -> None:
     """Short messages stay whole however old; where something was not looked at there is a mark."""
-    paste = " ".join(f"Row {i} holds {i * 7} of kind {i % 9}." for i in range(9_000))
+    paste = " ".join(f"Row {i} holds {i * 7} crates of tea." for i in range(9_000))
     messages = [*user("Never touch the ledger table."), *user(*(f"{n}. {paste} The end of {n}." for n in range(8)))]
     words = words_of(messages)
     assert sum(len(unit.text) for unit in words.units) <= SAID
@@ -205,8 +205,6 @@ def test_a_giant_message_without_a_stop_is_quoted_in_part() -> None:
 
 def test_words_are_looked_up_in_a_bounded_part(monkeypatch: pytest.MonkeyPatch) -> None:
     """Ten times the conversation does not mean ten times the reading."""
-    read = []
-    plain = module._content
-    monkeypatch.setattr(module, "_content", lambda text: read.append(len(text)) or plain(text))
+    read = lengths(monkeypatch, "proxy.core.pins._content")
     words_of([*user("Use tabs."), *({"role": "assistant", "content": "on it goes " * 1_000} for _ in range(2_000))])
     assert HEARD // 2 < sum(read) <= HEARD + 100

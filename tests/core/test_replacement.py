@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from proxy.core.replacement import (
-    LEDGER,
     HINTS,
+    LEDGER,
     OPENING,
     OUTLINE,
     PINS,

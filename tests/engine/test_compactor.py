@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from proxy.core import envelope
+from proxy.core import envelope, replacement
 from proxy.core.budget import budget
 from proxy.core.checkpoint import Checkpoint, Rung
 from proxy.core.plan import Compact, View, plan
@@ -409,13 +409,13 @@ def watched(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, int]]:
     seen: list[tuple[str, int]] = []
 
     def watch(name: str) -> None:
-        work = getattr(module.replacement, name)
+        work = getattr(replacement, name)
 
         def noted(*args: Any, **named: Any) -> Any:
             seen.append((name, threading.get_ident()))
             return work(*args, **named)
 
-        monkeypatch.setattr(module.replacement, name, noted)
+        monkeypatch.setattr(replacement, name, noted)
 
     watch("gather")
     watch("compose")

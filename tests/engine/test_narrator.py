@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import importlib
 import itertools
 import re
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
 
 from proxy.core import turns
-from proxy.engine import narrator as module
 from proxy.engine.narrator import CALLS_MOST, LEAST_ROOM, LONGEST, Endpoint, Narrator, Task
 from proxy.engine.prudence import BACK_OFF, Prudence
 from proxy.errors import SummaryError
@@ -293,26 +293,27 @@ def test_nothing_that_takes_long_is_done_on_the_event_loop(monkeypatch: pytest.M
     def note(name: str) -> set[int]:
         return threads.setdefault(name, set())
 
-    def watch(owner: Any, name: str) -> None:
-        work = getattr(owner, name)
+    def watch(place: str) -> None:
+        owner, _, name = place.rpartition(".")
+        work = getattr(importlib.import_module(owner), name)
 
         def noted(*args: Any, **named: Any) -> Any:
             note(name).add(threading.get_ident())
             return work(*args, **named)
 
-        monkeypatch.setattr(owner, name, noted)
+        monkeypatch.setattr(place, noted)
 
     def counted(text: str) -> int:
         note("count").add(threading.get_ident())
         return count(text)
 
     for name in ("outline", "judge", "mend", "redact", "condense", "fit", "cut"):
-        watch(module, name)
+        watch(f"proxy.engine.narrator.{name}")
     for name in ("render", "chunk"):
-        watch(module.transcript, name)
+        watch(f"proxy.core.transcript.{name}")
     for name in ("clean", "prompt"):
-        watch(module.summary, name)
-    long = "\n".join(f"- In step {i} all was as before, {i * 7} times." for i in range(400))
+        watch(f"proxy.core.summary.{name}")
+    long = "\n".join(f"- In step {i} all was as before, {i * 7} times." for i in range(130))
     room = Room(LOOP, long, *(f"{GOOD} Part {i}." for i in range(40)))
     narrator = Narrator(room.summariser, room.prudence, counted)
     messages = [Noted(message) for message in talk(400)[1:]]
