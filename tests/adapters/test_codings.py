@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import os
 import sys
 from collections.abc import Callable
@@ -14,6 +13,7 @@ from hypothesis import strategies as st
 
 from proxy.adapters.codings import ALL_CODINGS, WINDOW_LOG
 from proxy.core.coding import CODINGS, FLOOR, MAX_MEMBERS, Decoder, decode
+from tests.packed import gz
 
 if sys.version_info >= (3, 14):
     from compression import zstd
@@ -40,8 +40,8 @@ ENCODERS: list[tuple[bytes, Encode]] = [
     (b"BR", brotli.compress),
     (b"zstd", zstd.compress),
     (b"zstd", in_two_frames),
-    (b"gzip, br", lambda data: brotli.compress(gzip.compress(data))),
-    (b"zstd,gzip", lambda data: gzip.compress(zstd.compress(data))),
+    (b"gzip, br", lambda data: brotli.compress(gz(data))),
+    (b"zstd,gzip", lambda data: gz(zstd.compress(data))),
 ]
 
 

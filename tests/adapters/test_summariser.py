@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import gzip
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,6 +15,7 @@ from proxy.adapters.summariser import BODY_MOST, TEXT_MOST, TEXT_PER_TOKEN, Http
 from proxy.adapters.upstream import AiohttpUpstream
 from proxy.errors import SummaryError
 from proxy.ports import SummaryAnswer, SummaryCall
+from tests.packed import gz
 from tests.servers import run_app
 
 STREAM = "text/event-stream; charset=utf-8"
@@ -204,7 +204,7 @@ ANSWERS: list[tuple[str, Page, SummaryAnswer | str]] = [
         Page(
             200,
             JSON,
-            (gzip.compress(json.dumps(whole(content="It went.")).encode()),),
+            (gz(json.dumps(whole(content="It went.")).encode()),),
             ((b"content-encoding", b"gzip"),),
         ),
         SummaryAnswer("It went.", "stop"),

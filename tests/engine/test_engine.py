@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import gzip
 import itertools
 import json
 import logging
@@ -39,6 +38,7 @@ from tests.engine.fakes import (
     talk,
     until,
 )
+from tests.packed import gz
 from tests.strategies import conversations, raw
 
 LONG = talk(20)  # 42 messages, about 4,500 tokens
@@ -448,7 +448,7 @@ def test_another_name_upstream_is_put_in_whatever_happens() -> None:
 
 def test_a_compressed_request_passes_in_its_own_bytes() -> None:
     """With the header that says so."""
-    packed = gzip.compress(body_of(talk(2)))
+    packed = gz(body_of(talk(2)))
     world = World(window=4_000)
     asyncio.run(world.chat(packed, (b"Content-Encoding", b"gzip")))
     (call,) = world.upstream.calls
@@ -458,7 +458,7 @@ def test_a_compressed_request_passes_in_its_own_bytes() -> None:
 
 def test_a_compressed_request_is_rewritten_in_plain() -> None:
     """Without the headers that described the old bytes."""
-    packed = gzip.compress(body_of(LONG))
+    packed = gz(body_of(LONG))
     described = ((b"Content-Encoding", b"gzip"), (b"Content-MD5", b"x"), (b"Digest", b"x"), (b"X-Kept", b"1"))
     world = World(window=4_000)
     asyncio.run(world.chat(packed, *described))
@@ -468,9 +468,7 @@ def test_a_compressed_request_is_rewritten_in_plain() -> None:
     assert b"x-kept" in names and not names & {b"content-encoding", b"content-md5", b"digest"}
 
 
-@pytest.mark.parametrize(
-    ("body", "coding"), [(b"no gzip", b"gzip"), (gzip.compress(b"x")[:-3], b"gzip"), (b"x", b"rot13")]
-)
+@pytest.mark.parametrize(("body", "coding"), [(b"no gzip", b"gzip"), (gz(b"x")[:-3], b"gzip"), (b"x", b"rot13")])
 def test_what_cannot_be_unpacked_passes(body: bytes, coding: bytes) -> None:
     """The upstream may know how."""
     world = World(window=4_000)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import gzip
 import itertools
 import json
 from collections.abc import AsyncIterator, Callable, Sequence
@@ -17,6 +16,7 @@ from proxy.engine.verdict import HELD_MOST, TAIL, WHOLE_MOST, Observed, examine
 from proxy.errors import Unreachable
 from proxy.ports import Headers
 from tests.engine.fakes import JSON, SSE, FakeAnswer, openai_wording, until
+from tests.packed import gz
 
 REFUSAL = json.dumps({"error": openai_wording(4000, 5000, 0)}).encode()
 TOO_LONG = Overflow(window=4000, prompt=5000)
@@ -43,7 +43,7 @@ async def read(answer: FakeAnswer) -> tuple[Overflow | None, bytes]:
 
 CASES: list[tuple[str, int, Headers, bytes, Overflow | None]] = [
     ("a refusal", 400, JSON, REFUSAL, TOO_LONG),
-    ("a refusal in gzip", 400, (*JSON, *GZIP), gzip.compress(REFUSAL), TOO_LONG),
+    ("a refusal in gzip", 400, (*JSON, *GZIP), gz(REFUSAL), TOO_LONG),
     ("a refusal without a type", 500, (), REFUSAL, TOO_LONG),
     ("a long refusal, read off the loop", 400, JSON, REFUSAL[:-1] + b',"pad":"' + b"x" * 9_000 + b'"}', TOO_LONG),
     ("another error", 400, JSON, b'{"error":{"message":"no such model"}}', None),
@@ -53,7 +53,7 @@ CASES: list[tuple[str, int, Headers, bytes, Overflow | None]] = [
     ("an empty error", 502, (), b"", None),
     ("a completion", 200, JSON, CALL, None),
     ("a 200 with an error in it", 200, JSON, REFUSAL, TOO_LONG),
-    ("a 200 with an error, in gzip", 200, (*JSON, *GZIP), gzip.compress(REFUSAL), TOO_LONG),
+    ("a 200 with an error, in gzip", 200, (*JSON, *GZIP), gz(REFUSAL), TOO_LONG),
     ("a 200 with another error", 200, JSON, RATE, None),
     ("something else", 200, ((b"content-type", b"audio/mpeg"),), REFUSAL, None),
     ("no type at all", 200, (), REFUSAL, None),
@@ -73,8 +73,8 @@ CASES: list[tuple[str, int, Headers, bytes, Overflow | None]] = [
     ("another error in a stream, then ours", 200, SSE, b"data: " + RATE + b"\n\n" + ERROR, None),
     ("an empty stream", 200, SSE, b"", None),
     ("a stream that says nothing", 200, SSE, ROLE + DONE, None),
-    ("a stream in gzip", 200, (*SSE, *GZIP), gzip.compress(ROLE + SAID + DONE), None),
-    ("an error in a stream in gzip", 200, (*SSE, *GZIP), gzip.compress(ROLE + ERROR), TOO_LONG),
+    ("a stream in gzip", 200, (*SSE, *GZIP), gz(ROLE + SAID + DONE), None),
+    ("an error in a stream in gzip", 200, (*SSE, *GZIP), gz(ROLE + ERROR), TOO_LONG),
     ("a stream in an unknown coding", 200, (*SSE, (b"content-encoding", b"zstd")), ERROR, None),
     ("a stream that is no gzip after all", 200, (*SSE, *GZIP), ERROR, None),
 ]
@@ -137,7 +137,7 @@ def test_what_is_larger_than_the_bounds_is_passed_on(status: int, headers: Heade
 
 def test_a_dense_error_is_passed_on_unread() -> None:
     """A megabyte of zeros in a kilobyte of gzip is not unpacked, and not lost."""
-    body = gzip.compress(REFUSAL[:-1] + b" " * 3_000_000 + b"}")
+    body = gz(REFUSAL[:-1] + b" " * 3_000_000 + b"}")
     assert asyncio.run(read(FakeAnswer(400, body, (*JSON, *GZIP)))) == (None, body)
 
 
@@ -288,7 +288,7 @@ USAGE = b'{"choices":[{"message":{"content":"\\"prompt_tokens\\": 7"}}],"usage":
         (CALL, []),
         (b'{"usage":{"prompt_tokens":3}}' + USAGE, [41]),
         (b'{"usage":{"prompt_tokens":12345678901}}', []),
-        (gzip.compress(USAGE), []),
+        (gz(USAGE), []),
     ],
 )
 @pytest.mark.parametrize("size", [1, 30_000])

@@ -17,6 +17,7 @@ from proxy.adapters.codings import ALL_CODINGS
 from proxy.core.coding import decode
 from proxy.demo.upstream import FakeUpstream
 from proxy.settings import ModelSettings
+from tests.packed import gz
 from tests.servers import DEADLINE, connect, exchange
 from tests.shapes.harness import LONG, SMALL, SYSTEM, Peer, chat, completion, post, raw, slow_summary, talk, user
 from tests.shapes.odd import CODERS
@@ -38,7 +39,7 @@ ENCODINGS: list[tuple[bytes, Encode]] = [
     *((name, CODERS[name]) for name in CODED),
     (b"deflate", deflate_raw),
     (b"x-gzip", gzip.compress),
-    (b"zstd, gzip", lambda data: gzip.compress(CODERS[b"zstd"](data))),
+    (b"zstd, gzip", lambda data: gz(CODERS[b"zstd"](data))),
 ]
 
 
@@ -137,11 +138,11 @@ def test_N3_the_opposite_raw_bytes_without_their_header(name: bytes) -> None:
 
 DAMAGED = [
     (b"gzip", b"no gzip"),
-    (b"gzip", gzip.compress(b'{"messages":[]}')[:-4]),
+    (b"gzip", gz(b'{"messages":[]}')[:-4]),
     (b"br", b"no brotli"),
     (b"zstd", b"no zstandard"),
     (b"snappy", b"whatever"),
-    (b"gzip", gzip.compress(bytes(30_000_000))),
+    (b"gzip", gz(bytes(30_000_000))),
 ]
 
 

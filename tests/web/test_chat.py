@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import asyncio
-import gzip
 import json
 import socket
 import threading
@@ -16,6 +15,7 @@ from proxy.errors import UpstreamTimeout
 from proxy.forward import Forwarder, Incoming
 from proxy.ports import Answer, Upstream
 from proxy.routing import Router
+from tests.packed import gz
 from tests.servers import DEADLINE, Peer, connect, exchange, run_raw
 from tests.web.serving import proxy_before
 
@@ -295,7 +295,7 @@ def html_error(peer: Peer) -> None:
 
 
 def gzip_error(peer: Peer) -> None:
-    peer.answer(gzip.compress(b'{"error": {"message": "full"}}'), b"400 Bad Request", b"Content-Encoding: gzip\r\n")
+    peer.answer(gz(b'{"error": {"message": "full"}}'), b"400 Bad Request", b"Content-Encoding: gzip\r\n")
 
 
 def json_ok(peer: Peer) -> None:
@@ -391,8 +391,8 @@ def test_a_late_stream_that_breaks_off_is_broken() -> None:
         (b"not json, stream", b"", 0.1, False),
         (STREAM, b"", None, False),
         (STREAM, b"", 5.0, False),
-        (gzip.compress(STREAM), b"Content-Encoding: gzip\r\n", 0.1, True),
-        (gzip.compress(UNARY), b"Content-Encoding: gzip\r\n", 0.1, False),
+        (gz(STREAM), b"Content-Encoding: gzip\r\n", 0.1, True),
+        (gz(UNARY), b"Content-Encoding: gzip\r\n", 0.1, False),
         (STREAM, b"Content-Encoding: br\r\n", 0.1, False),
     ],
 )

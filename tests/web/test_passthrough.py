@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import gzip
 import http.client
 import json
 import threading
@@ -10,6 +9,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from tests.packed import gz
 from tests.servers import DEADLINE, Peer, RawUpstream, connect, exchange, run_raw
 from tests.web.serving import proxy_before
 
@@ -214,7 +214,7 @@ def test_an_impossible_status_is_the_upstreams_fault() -> None:
 
 def test_compressed_bodies_are_unharmed() -> None:
     """Compressed bytes pass in both directions with the field that names the coding."""
-    body, back = gzip.compress(b"question" * 100), gzip.compress(b"answer" * 100)
+    body, back = gz(b"question" * 100), gz(b"answer" * 100)
     request = b"POST /v1/x HTTP/1.1\r\nHost: x\r\nContent-Encoding: gzip\r\nContent-Length: %d\r\n" % len(body)
     handler: Callable[[Peer], None] = lambda peer: peer.answer(back, headers=b"Content-Encoding: gzip\r\n")  # noqa: E731
     with run_raw(handler) as upstream, proxy_before(upstream.url) as url:
@@ -305,13 +305,13 @@ JSON = b"Content-Type: application/json\r\n"
         (b"chat/completions", b"", FAR + b",}"),
         (b"chat/completions", b"", FAR + PADDING),
         (b"chat/completions", b"", LAST),
-        (b"chat/completions", b"Content-Encoding: gzip\r\n", gzip.compress(FAR + PADDING)),
+        (b"chat/completions", b"Content-Encoding: gzip\r\n", gz(FAR + PADDING)),
         (b"chat/completions/", b"", LAST),
         (b"chat%2Fcompletions", JSON, LAST),
         (b"responses", JSON, LAST),
         (b"embeddings", JSON, FAR + PADDING),
         (b"embeddings", b"", FAR + b"}"),
-        (b"embeddings", b"Content-Encoding: gzip\r\n", gzip.compress(FAR + b"}")),
+        (b"embeddings", b"Content-Encoding: gzip\r\n", gz(FAR + b"}")),
     ],
 )
 @pytest.mark.parametrize("chunked", [False, True])
