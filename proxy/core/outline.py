@@ -13,7 +13,7 @@ from proxy.core.transcript import ERROR, Message, ToolCall, callers, calls, leav
 ASKED, ANSWERED, ARGUMENT, FAULT = 140, 160, 60, 100  # characters of a request, an answer, an argument, an error
 FAILED = 2_000  # characters at the head and the tail of a result in which an error is looked for
 HEAD = 2_048  # characters of a text or an argument that are looked at: more than is shown, for credentials are cut out
-LINES = 150_000  # characters of lines that are made, the newest first: twelve thousand tokens three times over
+LINES = 100_000  # characters of lines that are made, the newest first: twelve thousand tokens twice over
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,7 +34,7 @@ from proxy.core.words import (
 GAP = "[…]"
 TYPED = 600  # characters; a longer message was hardly typed: it is a paste, with the user's own words at its edges
 SCAN = 20_000  # characters of a message in which words are looked up
-SAID = 600_000  # characters of the user's that are looked at in all; the longest messages lose their middle
+SAID = 500_000  # characters of the user's that are looked at in all; the longest messages lose their middle
 HEARD = 2_000_000  # characters in all in which words are looked up
 OVERHEAD = 10  # tokens added to a sentence's cost: short scraps would win on density otherwise
 LONG = 400  # characters; a sentence beyond is prose or data: it is worth no more than one of this length

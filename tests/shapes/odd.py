@@ -203,13 +203,25 @@ def _accepted(message: Message) -> Message:
     return {**message, "content": "nothing" if content is None and not spoken else content}
 
 
+def _dialogue(words: str) -> list[Message]:
+    return [{"role": "user", "content": words}, {"role": "assistant", "content": WORDS}]
+
+
+def _loop(words: str) -> list[Message]:
+    """Rounds of two calls each, with nothing between them."""
+    function = {"name": "read", "arguments": "{}"}
+    calls = [{"id": f"call_{i}", "type": "function", "function": function} for i in range(2)]
+    results = [{"role": "tool", "tool_call_id": f"call_{i}", "content": words[: 900 * (i + 1)]} for i in range(2)]
+    return [{"role": "assistant", "content": None, "tool_calls": calls}, *results] * 6
+
+
 @st.composite
 def valid_lists(draw: st.DrawFn) -> list[Message]:
     """What a strict server takes: some short, some far beyond a window of some thousand tokens."""
     messages = [_accepted(m) for m in draw(conversations(valid=True))]
     head = int(messages[0]["role"] in ("system", "developer"))
-    long: Message = {"role": "user", "content": draw(_long)}
-    body = [*messages[head:], {"role": "assistant", "content": "done"}, long, {"role": "assistant", "content": WORDS}]
+    filler = draw(st.sampled_from([_dialogue, _loop]))(draw(_long))
+    body = [*messages[head:], {"role": "assistant", "content": "done"}, {"role": "user", "content": "go on"}, *filler]
     end = draw(st.integers(1, len(messages) - head))
     while end < len(messages) - head and messages[head + end]["role"] == "tool":
         end += 1

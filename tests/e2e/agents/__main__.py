@@ -18,13 +18,12 @@ from proxy.demo.serving import serve_in_thread
 from proxy.settings import Settings
 from tests.e2e.agents import coder
 from tests.e2e.agents.programs import AGENTS, BELIEVED, Agent, Run, Setup, install, run
-from tests.e2e.agents.task import Task, git
+from tests.e2e.agents.task import git
 from tests.e2e.agents.upstream import Upstream
 from tests.e2e.clients.programs import Absent
 from tests.stage import proxy
 
 ENDLESS = 1_000_000  # tokens: a window nobody comes to the end of
-TASK = Task()
 WAYS = ("endless", "direct", "told", "known", "unknown")
 _ROW = "{:<16} {:<8} {:>7} {:>5} {:>7} {:>11} {:>20} {:>5} {:>9} {:>8} {:>7} {:>6} {:>6}"
 _HEADING = (
@@ -59,12 +58,12 @@ def _through(agent: Agent, modules: Path, way: str) -> bool:
     upstream = Upstream(window, _model)
     with tempfile.TemporaryDirectory() as home, tempfile.TemporaryDirectory() as place:
         repository = Path(place)
-        TASK.write(repository)
+        agent.task.write(repository)
         git(repository)
         with serve_in_thread(upstream) as address, _before(f"{address}/v1", way, window) as (url, made):
             told = window if way == "told" else BELIEVED
-            ended = run(agent, repository, Setup(modules, Path(home), url, told, TASK.prompt()))
-        fixed, solved = TASK.fixed(repository), TASK.solved(repository)
+            ended = run(agent, repository, Setup(modules, Path(home), url, told, agent.task.prompt()))
+        fixed, solved = agent.task.fixed(repository), agent.task.solved(repository)
     _report(agent, way, upstream, made, ended, fixed, solved)
     if way not in ("known", "unknown"):
         return way != "endless" or solved
@@ -112,7 +111,7 @@ def _report(
     own = len(upstream.own) + (0 if way in ("known", "unknown") else len(upstream.proxys))
     figures = (upstream.turns, largest, made.total(), rungs, own, upstream.refused(OVERFLOW))
     window = "-" if way == "endless" else upstream.window
-    end = (upstream.refused("invalid"), len(ended.errors), f"{fixed}/{TASK.modules}", "yes" if solved else "no")
+    end = (upstream.refused("invalid"), len(ended.errors), f"{fixed}/{agent.task.modules}", "yes" if solved else "no")
     _write(agent.name, way, window, *figures, *end)
     for error in ended.errors[:2]:
         _write("", f"  {error[:160]}", *[""] * 11)
