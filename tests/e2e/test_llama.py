@@ -17,7 +17,7 @@ from tests.e2e.transcripts import Transcript, head, shortest
 TURNS = 30
 # A small model on two cores: short summaries, and few of them, so that this is over in minutes. When the allowance is
 # used up, compactions are made without a model, so both kinds are put to the test.
-FRUGAL = {"max_tokens": 96, "calls_per_hour": 4}
+FRUGAL = {"max_tokens": 64, "calls_per_hour": 2}
 
 
 def test_context_errors_are_recognised(llama: Llama) -> None:
