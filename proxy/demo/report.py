@@ -11,8 +11,8 @@ WIDTH = 100
 _ROW = "{turn:>4} {requests:>3} {client:>7} {sent:>7}  {decision:<26} {same:>6}  {note}"
 _LEGEND = (
     "req: requests; client: tokens of the client's own history; sent: tokens the upstream counted;",
-    "decision: the answer's x-compaction header (pass: unchanged, compact: shortened, reuse: shortened as",
-    "before); same: share of the prompt sent that is, byte for byte, the beginning of the request before.",
+    "decision: the answer's x-compaction header (pass: unchanged, compact: shortened, reuse: again so);",
+    "same: share of the prompt sent that is, byte for byte, the beginning of the request before.",
 )
 
 
