@@ -11,7 +11,7 @@ WIDTH = 100
 _ROW = "{turn:>4} {requests:>3} {client:>7} {sent:>7}  {decision:<26} {same:>6}  {note}"
 _LEGEND = (
     "req: requests; client: tokens of the client's own history; sent: tokens the upstream counted;",
-    "decision: the answer's x-compaction header (pass: unchanged, compact: shortened, reuse: again so);",
+    "decision: the answer's x-compaction header (pass: as it came; compact, reuse: shortened);",
     "same: share of the prompt sent that is, byte for byte, the beginning of the request before.",
 )
 
