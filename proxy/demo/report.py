@@ -96,7 +96,7 @@ class Report:
         facts = f"facts that came back {kept} of {len(self.recalled)}"
         yield f"requests {self.requests}, failed calls {self.failed}, {facts}"
         yield (
-            f"overflows upstream {_number(self.overflows)}, malformed message lists {_number(self.invalid)}, "
+            f"overflows upstream {_number(self.overflows)}, malformed lists {_number(self.invalid)}, "
             f"summary calls {_number(self.summary_calls)}, requests that waited for one {_number(self.waited)}"
         )
         yield (
