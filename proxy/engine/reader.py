@@ -69,15 +69,6 @@ class Reader:
             turns=tuple(facts[head:]),
         )
 
-    async def measure(self, messages: Iterable[bytes]) -> int:
-        """Our count of these raw messages."""
-        raw = list(messages)
-        found = await self._lookup([xxhash.xxh3_128_digest(m, self._seed) for m in raw], raw)
-        return sum(t.tokens for t in found if t is not None)
-
-    def text_tokens(self, text: str) -> int:
-        return self._count(text)
-
     async def _lookup(self, names: list[bytes], messages: Iterable[bytes]) -> list[Turn | None]:
         cache = self._turns
         try:
