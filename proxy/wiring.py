@@ -105,3 +105,5 @@ def configure_logging() -> None:
     handler.setFormatter(logging.Formatter("%(asctime)s %(levelname).1s %(message)s"))
     logging.basicConfig(level=logging.WARNING, handlers=[handler], force=True)
     log.setLevel(logging.INFO)
+    # What a line does not show need not be found out for each (logging HOWTO, "Optimization").
+    logging.logThreads = logging.logProcesses = logging.logMultiprocessing = False

@@ -1,4 +1,4 @@
-"""What the many proxies of these tests share."""
+"""What all tests share."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from proxy.adapters.encoding import O200k
 
 @pytest.fixture(scope="session", autouse=True)
 def one_vocabulary() -> Iterator[None]:
-    """Loading it takes half a second of CPU, and it never changes: once for all is enough."""
+    """A proxy of its own stands in many tests. Loading it takes half a second of CPU, and it never changes."""
     shared = O200k()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("proxy.wiring.O200k", lambda: shared)

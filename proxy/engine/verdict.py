@@ -166,14 +166,16 @@ async def examine(answer: Answer, codings: Codings = CODINGS, *, seconds: float 
     """Read as much as it takes to know. Closes the answer when it raises.
 
     A 200 is held back for `seconds` at most, its bytes then go out as they come: some upstreams say nothing but blanks
-    or comments while a request waits in a queue, and those are meant for the client.
+    or comments while a request waits in a queue, and those are meant for the client. Who states a length has its answer
+    ready, and a timer for it would cost as much as reading it.
     """
     failing = not 200 <= answer.status < 300
+    ready = failing or first(answer.headers, b"content-length") is not None
     kind = (first(answer.headers, b"content-type") or b"").lower()
     look = _error if failing else _stream if b"event-stream" in kind else _unary if b"json" in kind else None
     if look is None:
         return Verdict(answer, None)
-    peek = Peek(answer, None if failing else seconds)
+    peek = Peek(answer, None if ready else seconds)
     try:
         return await look(peek, codings)
     except BaseException:
