@@ -5,8 +5,8 @@ All sizes are in the upstream's tokens: our counts times `scale`, which its own 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import accumulate
 from math import ceil
@@ -72,16 +72,18 @@ OUTCOMES = {
 
 @dataclass(frozen=True)
 class View:
-    """One request as the planner sees it. `head` is our count of everything that is no turn."""
+    """One request as the planner sees it. `head` is our count of everything that is no turn. `ratios`, in place of
+    `scale`, are of the forms that the upstream has counted before: by checkpoint id, "" the whole."""
 
     head: int
     turns: tuple[Turn, ...]
     scale: float = 1.0
     known: tuple[Checkpoint, ...] = ()
+    ratios: Mapping[str, float] = field(default_factory=dict)
 
-    def tokens(self, count: float) -> int:
-        """Our count in the upstream's tokens."""
-        return ceil(count * self.scale)
+    def tokens(self, count: float, form: str | None = None) -> int:
+        """Our count in the upstream's tokens: of `form`, or of a request that it has not seen yet."""
+        return ceil(count * (self.scale if form is None else self.ratios.get(form, self.scale)))
 
     @cached_property
     def sums(self) -> list[int]:
@@ -101,7 +103,7 @@ class View:
 
     @cached_property
     def total(self) -> int:
-        return self.tokens(self.head + self.sums[-1])
+        return self.tokens(self.head + self.sums[-1], "")
 
     def carried(self, start: int) -> int | None:
         """The user message that has to stand behind a replacement of the turns before `start`."""
@@ -124,7 +126,8 @@ class View:
         return self.tokens(self.count(start, text, trims))
 
     def size_with(self, checkpoint: Checkpoint) -> int:
-        return self.size(checkpoint.start, checkpoint.text_tokens, checkpoint.trims)
+        counted = self.count(checkpoint.start, checkpoint.text_tokens, checkpoint.trims)
+        return self.tokens(counted, checkpoint.id)
 
     @cached_property
     def irreducible(self) -> int:

@@ -100,11 +100,14 @@ class Decider:
     def _look(self, story: Story) -> View:
         reading = story.reading
         assert reading is not None
+        known = self._checkpoints.cached(story.keys, str(story.target))
+        ratios = {form: self._knowledge.ratio(story.target, story.keys, form) for form in ("", *(c.id for c in known))}
         story.view = View(
             head=reading.head_tokens,
             turns=reading.turns,
             scale=self._knowledge.scale(story.target, story.tenant, story.keys),
-            known=self._checkpoints.cached(story.keys, str(story.target)),
+            known=known,
+            ratios={form: ratio for form, ratio in ratios.items() if ratio is not None},
         )
         return story.view
 
@@ -135,7 +138,7 @@ class Decider:
             return None
         counted = uncut if sending.counted is None else sending.counted
         before = counted * self._knowledge.scale(story.target, story.tenant, story.keys)
-        await self._knowledge.saw_overflow(story.target, story.tenant, story.keys[-1], counted, said)
+        await self._knowledge.saw_overflow(story.target, story.tenant, story.keys[-1], counted, said, form=sending.form)
         if self._only_output(story, said):
             await self._knowledge.saw_output_counted(story.target)
             return None

@@ -158,14 +158,14 @@ class Engine:
             return len(sending.body) > OPEN_BYTES
         if sending.counted is None or story.view is None:
             return False  # so short that it was not counted
-        return story.view.tokens(sending.counted) > BUSY * window
+        return story.view.tokens(sending.counted, sending.form) > BUSY * window
 
     def _finish(self, story: Story, sending: Sending, answer: Answer) -> Answer:
         view = story.view
         headers = [_outcome(sending.outcome)]
         tokens = "-"
         if view is not None and sending.counted is not None:
-            tokens = f"{view.total}/{view.tokens(sending.counted)}"
+            tokens = f"{view.total}/{view.tokens(sending.counted, sending.form)}"
             headers.append((b"x-compaction-tokens", tokens.encode()))
         how = ""
         if sending.checkpoint is not None:
@@ -191,10 +191,11 @@ class Engine:
             async def report(prompt: int, cached: bool) -> None:
                 counted = sending.counted if sending.counted is not None else await self._decider.count(story)
                 if counted is not None:
-                    key = story.keys[-1]
-                    await self._knowledge.saw_usage(story.target, story.tenant, key, counted, prompt, cached=cached)
+                    await self._knowledge.saw_usage(
+                        story.target, story.tenant, story.keys[-1], counted, prompt, form=sending.form, cached=cached
+                    )
 
-        return Observed(answer, (*response_headers(answer.headers), *headers), report)
+        return Observed(answer, (*response_headers(answer.headers), *headers), report, self._codings)
 
     async def _send(self, story: Story, sending: Sending) -> Answer:
         route = sending.route or story.route

@@ -43,6 +43,9 @@ truncates. (Ollama drops whole messages, so its count falls a little short of it
 WEIGHT = 0.3
 """How fast a factor follows new usages."""
 
+RECENT = 64
+"""Prefixes looked back for a count of this conversation: a few turns, however many calls each takes."""
+
 MOST_TARGETS = 2_000
 LONGEST_NAME = 200
 """Characters of a model's name. Clients choose names, as many and as long as they like, and some upstreams take any."""
@@ -79,7 +82,7 @@ class Knowledge:
         self._counts_output: LRUCache[str, bool] = LRUCache(MOST_TARGETS)
         self._stated: LRUCache[str, float] = LRUCache(10_000)  # by tenant, from errors, until a usage says more
         self._short: LRUCache[str, int] = LRUCache(MOST_TARGETS)  # answers in a row that counted far less than was sent
-        self._ratios: LRUCache[str, float] = LRUCache(20_000)  # by conversation prefix
+        self._ratios: LRUCache[str, float] = LRUCache(40_000)  # by conversation prefix, and by its forms
 
     async def load(self) -> None:
         """Read what was learned before the restart. A store that fails costs nothing but that."""
@@ -107,13 +110,22 @@ class Knowledge:
 
     def scale(self, target: Target, tenant: str, keys: Sequence[str]) -> float:
         """Upstream's tokens for one of ours: from this conversation if it was answered before, else from others."""
-        ratios = self._ratios
         name = str(target)
-        for key in reversed(keys[-64:]):
+        found = self._latest(name, keys)
+        return found or self._stated.get(f"{name} {tenant}") or self._factors.get(name, 1.0)
+
+    def ratio(self, target: Target, keys: Sequence[str], form: str) -> float | None:
+        """The same of one form of this conversation, where the upstream has counted that: a summary is other text than
+        what it stands for. `form` is a checkpoint's id, or "" for the whole."""
+        return self._latest(f"{target} {form} ", keys)
+
+    def _latest(self, name: str, keys: Sequence[str]) -> float | None:
+        ratios = self._ratios
+        for key in reversed(keys[-RECENT:]):
             found = ratios.get(name + key)
             if found is not None:
                 return found
-        return self._stated.get(f"{name} {tenant}") or self._factors.get(name, 1.0)
+        return None
 
     def factor(self, target: Target) -> float | None:
         """Its tokens for one of ours, in general; None if nothing is known."""
@@ -123,10 +135,11 @@ class Knowledge:
         return str(target) in self._counts_output
 
     async def saw_usage(
-        self, target: Target, tenant: str, key: str, counted: int, prompt: int, *, cached: bool = False
+        self, target: Target, tenant: str, key: str, counted: int, prompt: int, *, form: str = "", cached: bool = False
     ) -> None:
-        """The upstream stated `prompt` tokens for what we counted as `counted`; `key` is the digest of its turns.
-        `cached`: it speaks of cached tokens too, so a small number may be what was new."""
+        """The upstream stated `prompt` tokens for what we counted as `counted`; `key` is the digest of its turns,
+        `form` the id of the checkpoint that stood for some of them. `cached`: it speaks of cached tokens too, so a
+        small number may be what was new."""
         name = str(target)
         ratio = prompt / max(1, counted)
         if ratio > BELIEVED[1]:
@@ -140,7 +153,7 @@ class Knowledge:
             await self._saw_less(name, tenant, prompt, cached)
             return
         self._short.pop(name, None)
-        self._ratios[name + key] = ratio
+        self._ratios[name + key] = self._ratios[f"{name} {form} {key}"] = ratio
         self._stated.pop(f"{name} {tenant}", None)
         before = self._factors.get(name)
         after = ratio if before is None else before + WEIGHT * (ratio - before)
@@ -148,7 +161,9 @@ class Knowledge:
         if before is None or abs(after - before) > 0.02 * before:
             await self._remember("factor", name, json.dumps(round(after, 4)), 30 * 24 * 3600.0)
 
-    async def saw_overflow(self, target: Target, tenant: str, key: str, counted: int, said: Overflow) -> None:
+    async def saw_overflow(
+        self, target: Target, tenant: str, key: str, counted: int, said: Overflow, *, form: str = ""
+    ) -> None:
         """The upstream refused what we counted as `counted`. Believe its numbers over ours."""
         name = str(target)
         prompt = None if said.at_least else said.prompt
@@ -156,7 +171,7 @@ class Knowledge:
             prompt = max(said.window + 1, int(counted * self._factors.get(name, 1.0)))
         if prompt is not None and counted:
             ratio = min(max(prompt / counted, BELIEVED[0]), MOST_RATIO)
-            self._ratios[name + key] = ratio
+            self._ratios[name + key] = self._ratios[f"{name} {form} {key}"] = ratio
             if counted >= TELLING and said.prompt is not None and not said.at_least:
                 self._stated[f"{name} {tenant}"] = ratio  # an error can echo a client's text: it counts for that one
         if said.window is not None and said.window >= max(LEAST_WINDOW, self._accepted.get(name, 0)):

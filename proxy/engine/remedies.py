@@ -114,7 +114,7 @@ class Remedies:
         self._timeouts += 1
         if self._timeouts > TIMEOUTS or budget is None or story.view is None or sending.counted is None:
             return None
-        size = story.view.tokens(sending.counted)
+        size = story.view.tokens(sending.counted, sending.form)
         if size <= BUSY * budget.window:
             return None
         self._below = int(SHRINK * size)

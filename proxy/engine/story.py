@@ -55,5 +55,10 @@ class Sending:
     would: Outcome | None = None  # in observe mode: what would have been done
     route: Route | None = None  # where it goes, if not where the story's own route leads
 
+    @property
+    def form(self) -> str:
+        """What stands for a part of the conversation: a checkpoint's id, or "" where nothing does."""
+        return self.checkpoint.id if self.checkpoint is not None else ""
+
     def __repr__(self) -> str:
         return f"Sending({'; '.join(self.outcome)}, {len(self.body)} bytes)"

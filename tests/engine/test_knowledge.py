@@ -189,6 +189,23 @@ def test_a_refusal_with_a_prompt_teaches_the_scale_at_once() -> None:
     play(story)
 
 
+def test_each_form_of_a_conversation_has_a_ratio_of_its_own() -> None:
+    """A summary is other text than what it stands for: what is learned of one form says nothing of the other."""
+
+    async def story(mind: Mind) -> None:
+        knows = mind.knows
+        await knows.saw_usage(ONE, "t", "k0", 3_000, 3_300)
+        await knows.saw_usage(ONE, "t", "k1", 2_000, 1_800, form="c")
+        await mind.refuse(Overflow(prompt=2_400), counted=2_000, key="k2", tenant="t")
+        keys = ["k0", "k1", "k2"]
+        assert [knows.ratio(ONE, keys[:2], form) for form in ("", "c", "d")] == [1.1, 0.9, None]
+        assert knows.ratio(ONE, keys, "") == 1.2 and knows.ratio(ONE, keys, "c") == 0.9
+        assert knows.scale(ONE, "t", keys[:2]) == 0.9  # the newest of any form, for what was never sent before
+        assert knows.ratio(OTHER_MODEL, keys, "") is None
+
+    play(story)
+
+
 @pytest.mark.parametrize(
     ("said", "counted", "here", "elsewhere"),
     [

@@ -5,18 +5,27 @@ from __future__ import annotations
 import asyncio
 import itertools
 import json
+import sys
+import zlib
 from collections.abc import AsyncIterator, Callable, Sequence
 
+import brotli  # type: ignore[import-untyped]  # it brings no types
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from proxy.adapters.codings import ALL_CODINGS
 from proxy.core.overflow import Overflow
-from proxy.engine.verdict import HELD_MOST, TAIL, WHOLE_MOST, Observed, examine
+from proxy.engine.verdict import HELD_MOST, TAIL, UNPACKED_MOST, WHOLE_MOST, Observed, examine
 from proxy.errors import Unreachable
 from proxy.ports import Headers
 from tests.engine.fakes import JSON, SSE, FakeAnswer, openai_wording, until
 from tests.packed import gz
+
+if sys.version_info >= (3, 14):
+    from compression import zstd
+else:
+    from backports import zstd
 
 REFUSAL = json.dumps({"error": openai_wording(4000, 5000, 0)}).encode()
 TOO_LONG = Overflow(window=4000, prompt=5000)
@@ -301,6 +310,44 @@ def test_the_usage_is_reported_once_behind_the_last_byte(body: bytes, prompts: l
 
     async def story() -> bytes:
         observed = Observed(FakeAnswer(200, cut(body, size)), JSON, report)
+        return b"".join([chunk async for chunk in observed.chunks()])
+
+    assert asyncio.run(story()) == body
+    assert found == prompts
+
+
+def packed(coding: bytes, body: bytes) -> bytes:
+    return {b"br": brotli.compress, b"zstd": zstd.compress, b"deflate": zlib.compress}.get(coding, gz)(body)
+
+
+STREAM = ROLE + SAID * 300 + b"data: " + USAGE + b"\n\n" + DONE
+BOMB = b" " * UNPACKED_MOST + USAGE
+
+
+@pytest.mark.parametrize("size", [1, 50, 30_000])
+@pytest.mark.parametrize(
+    ("coding", "body", "prompts"),
+    [
+        *((coding, packed(coding, STREAM), [41]) for coding in (b"gzip", b"x-gzip", b"deflate", b"br", b"zstd")),
+        (b"br, gzip", gz(packed(b"br", STREAM)), [41]),
+        (b"identity", STREAM, [41]),
+        (b"gzip", gz(BOMB), []),
+        (b"gzip", gz(STREAM)[:-200] + b"no gzip" * 30, []),
+        (b"gzip", STREAM, []),
+        (b"compress", STREAM, []),
+    ],
+    ids=["gzip", "x-gzip", "deflate", "br", "zstd", "two", "identity", "dense", "damaged", "none", "unknown"],
+)
+def test_the_usage_of_a_compressed_answer(coding: bytes, body: bytes, prompts: list[int], size: int) -> None:
+    """Unpacked on the side, within bounds; the client gets the bytes as they came, whatever they are."""
+    found: list[int] = []
+
+    async def report(prompt: int, cached: bool) -> None:
+        found.append(prompt)
+
+    async def story() -> bytes:
+        answer = FakeAnswer(200, cut(body, size), (*SSE, (b"content-encoding", coding)))
+        observed = Observed(answer, SSE, report, ALL_CODINGS)
         return b"".join([chunk async for chunk in observed.chunks()])
 
     assert asyncio.run(story()) == body

@@ -28,13 +28,7 @@ from tests.stage import stage
 WINDOW = {"models": {"*": {"window": SMALL}}}
 
 
-AGAIN = pytest.mark.xfail(
-    strict=True,
-    reason="the ratio that the compacted form taught is applied to the whole: it seems to fit again, and goes out once",
-)
-
-
-@pytest.mark.parametrize("looping", [False, pytest.param(True, marks=AGAIN)])
+@pytest.mark.parametrize("looping", [False, True])
 def test_M1_in_place_edits_kill_the_prefix(looping: bool) -> None:
     """Between two compactions every request begins with all of the one before it."""
     fake = FakeUpstream()
