@@ -1,6 +1,7 @@
 """OpenAI-compatible reverse proxy that compacts conversations before they outgrow the model's context window.
 
-cli          the command: serve, demo
+cli          the command: serve, show, list, demo
+show         what was done to a request, in words
 wiring       the composition root: settings in, application out
 settings/    what the operator configures; the only reader of configuration
 errors       what can go wrong, by whose fault
@@ -12,6 +13,7 @@ core/        pure decisions: no I/O, no clock, no async
 engine/      one request's story: what core decides, performed
 adapters/    one outside library each
 web/         HTTP, translated
+hooks/       hooks that come with it
 demo/        the shipped fake upstream and the scripted conversation
 
 Where do I change...

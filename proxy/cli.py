@@ -10,25 +10,30 @@ import os
 import signal
 import socket
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from importlib.metadata import PackageNotFoundError, version
 from ipaddress import ip_address
 from pathlib import Path
 from types import FrameType
-from typing import Any
+from typing import Any, TypeVar
 
 import uvicorn
 from uvicorn.supervisors import Multiprocess
 
+from proxy.core.checkpoint import Checkpoint
 from proxy.demo.play import run_demo
 from proxy.demo.serving import serve_in_thread
 from proxy.errors import ConfigError, ProxyError
+from proxy.ports import Records
 from proxy.settings import ANYONE, CONFIG_VARIABLE, Settings, doubts, load
+from proxy.show import told, totals, written
 from proxy.web.app import App, serve_options
-from proxy.wiring import build, check, configure_logging
+from proxy.wiring import build, check, configure_logging, open_records
 
 log = logging.getLogger("compaction_proxy")
+
+T = TypeVar("T")
 
 BACKLOG = 2048  # connections waiting to be accepted; uvicorn's own default
 MODEL_WINDOW = "the context window, in tokens, of the models that the configuration names none for"
@@ -64,6 +69,22 @@ def _parser() -> argparse.ArgumentParser:
     serve.add_argument("--window", type=int, metavar="N", help=MODEL_WINDOW)
     serve.add_argument("--workers", type=_number(1, 256), default=1, metavar="N", help="processes (default: 1)")
     serve.set_defaults(run=_serve)
+
+    show = commands.add_parser(
+        "show",
+        help="what was done to a request",
+        description="What was done to a request: the record of a compaction, and what stands for the old messages.",
+    )
+    show.add_argument("checkpoint", help="the id in the x-compaction-checkpoint header of the answer")
+    show.add_argument("--config", type=Path, metavar="FILE", help=f"configuration (default: ${CONFIG_VARIABLE})")
+    show.set_defaults(run=_show)
+
+    listing = commands.add_parser(
+        "list", help="the last compactions", description="The last compactions, the newest first, and what they cost."
+    )
+    listing.add_argument("--config", type=Path, metavar="FILE", help=f"configuration (default: ${CONFIG_VARIABLE})")
+    listing.add_argument("-n", type=_number(1, 10_000), default=20, metavar="N", help="how many (default: 20)")
+    listing.set_defaults(run=_list)
 
     demo = commands.add_parser(
         "demo",
@@ -198,6 +219,49 @@ def _announce(settings: Settings, listener: socket.socket) -> None:
 
 def _address(host: str, port: int) -> str:
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+
+# --- show, list
+
+
+def _show(args: argparse.Namespace) -> int:
+    async def look(store: Records) -> Checkpoint | None:
+        return await store.checkpoint(args.checkpoint)
+
+    found = _looked(args.config, look)
+    if found is None:
+        raise ProxyError(f"show: there is no compaction {args.checkpoint!a}; `list` names the last ones")
+    _print(written(found))
+    return 0
+
+
+def _list(args: argparse.Namespace) -> int:
+    async def look(store: Records) -> list[Checkpoint]:
+        return await store.latest(args.n)
+
+    found = _looked(args.config, look)
+    _print("\n".join([*map(told, found), totals(found)]))
+    return 0
+
+
+def _looked(config: Path | None, look: Callable[[Records], Awaitable[T]]) -> T:
+    """What `look` finds in the store of a configuration."""
+    configure_logging()
+    name = load(config, os.environ).store
+
+    async def looked() -> T:
+        store = open_records(name)
+        try:
+            return await look(store)
+        finally:
+            await store.aclose()
+
+    return asyncio.run(looked())
+
+
+def _print(text: str) -> None:
+    encoding = sys.stdout.encoding or "utf-8"
+    sys.stdout.write(text.encode(encoding, "replace").decode(encoding) + "\n")
 
 
 # --- demo

@@ -48,11 +48,36 @@ class UpstreamTimeout(UpstreamError):
     status = 504
 
 
+NO_SUMMARY = {
+    "resting": "not asked: it failed just now, had its calls of this hour, or compactions were of no use here",
+    "skipped": "not asked: a hook said so",
+    "overflow": "the transcript was too long for the summariser",
+    "http_4xx": "the summariser refused the call",
+    "http_5xx": "the summariser failed",
+    "rate_limited": "the summariser had too many calls",
+    "timeout": "the summary took too long",
+    "silent": "the summariser said nothing for too long",
+    "unreachable": "no connection to the summariser",
+    "malformed": "its answer is no chat completion",
+    "tool_call": "it called a tool",
+    "empty": "it said nothing",
+    "unfinished": "it was cut off",
+    "refusal": "it refused",
+    "continuation": "it went on with the conversation",
+    "tool_syntax": "it wrote a tool call as text",
+    "loop": "it repeated itself",
+    "echo": "it repeated the transcript",
+    "html": "it is a web page",
+    "no_reduction": "it is hardly shorter than the transcript",
+}
+"""Why there is no summary: every reason of a `SummaryError`, as one table, and what stands in logs and records."""
+
+
 class SummaryError(ProxyError):
     """The summariser's fault: no usable summary. Never reaches a client; the next rung answers.
 
-    `reason` is one of a closed set of names (see `core/summary.py` and `ports.Summariser`); never message text. An
-    overflow says by what factor the prompt was too long, where the summariser stated it.
+    `reason` is one of `NO_SUMMARY`; never message text. An overflow says by what factor the prompt was too long, where
+    the summariser stated it.
     """
 
     def __init__(self, reason: str, excess: float | None = None) -> None:
@@ -63,3 +88,7 @@ class SummaryError(ProxyError):
 
 class StoreError(ProxyError):
     """The store's fault. Costs summaries, never requests."""
+
+
+class HookError(ProxyError):
+    """The fault of one of the operator's hooks. Costs what it might have said, never a request. No message text."""

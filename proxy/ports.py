@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
-from dataclasses import dataclass
-from typing import Protocol
+import json
+from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
 
 from proxy.core.checkpoint import Checkpoint
 
@@ -129,9 +130,47 @@ class Store(Protocol):
     async def aclose(self) -> None: ...
 
 
+class Records(Protocol):
+    """A store as its operator reads it: whosever they are, and no use of them. Raises `StoreError` and nothing else."""
+
+    async def checkpoint(self, id: str) -> Checkpoint | None: ...
+
+    async def latest(self, number: int) -> list[Checkpoint]:
+        """At most so many, the last written first."""
+        ...
+
+
 class Catalogue(Protocol):
+    """What is known of models at well-known addresses; None where it is not."""
+
     def window(self, base_url: str, model: str) -> int | None:
-        """The context window, in tokens, of a model at a well-known address; None if it is not known."""
+        """The context window in tokens."""
+        ...
+
+    def cost(self, base_url: str, model: str, prompt: int, output: int) -> float | None:
+        """US dollars for one call of so many tokens, none of them cached."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """What a hook is told. `fields` are JSON values; `messages` stand beside them, raw JSON as the client sent them."""
+
+    name: str
+    fields: Mapping[str, Any] = field(repr=False)
+    messages: tuple[bytes, ...] = field(repr=False)
+
+    def document(self) -> bytes:
+        """All of it as one JSON object, the messages byte for byte."""
+        rest = json.dumps({"event": self.name, **self.fields})  # ASCII: any text there is can be sent
+        return rest[:-1].encode("ascii") + b', "messages": [' + b",".join(self.messages) + b"]}"
+
+
+class Hook(Protocol):
+    """Something of the operator's that wants to know of compactions."""
+
+    async def tell(self, event: Event) -> Any:
+        """Its answer, a JSON value, None for none; nobody has looked at it yet. Raises `HookError`."""
         ...
 
 

@@ -17,6 +17,8 @@ from proxy.settings import CLIENT, ModelSettings, Settings, SummarizerSettings
 
 _PORTS = {"http": 80, "https": 443}
 
+_VERSION = re.compile(rb"(?:\A|&)(api-version=[A-Za-z0-9._~-]{1,64})(?=&|\Z)")
+
 
 def origin(url: str) -> str:
     """Scheme, host and port of an address that the settings have checked, in one spelling:
@@ -80,6 +82,11 @@ class Router:
         self._named = {
             name: _place(upstream.url, _plain(upstream.api_key) or own) for name, upstream in settings.upstreams.items()
         }
+        self._summarisers = {
+            upstream.url: upstream.summarizer
+            for upstream in settings.upstreams.values()
+            if upstream.summarizer is not None
+        }
         self._default = _Rule(ModelSettings(), self._common)
         self._rules = [
             (re.compile(fnmatch.translate(pattern)), _Rule(policy, self._placed(policy)))
@@ -103,13 +110,22 @@ class Router:
         return Route(place.base_url, place.origin, rule.policy, upstream_model, sent)
 
     def summariser_settings(self, route: Route) -> SummarizerSettings:
-        """The model's own summariser, else the general one."""
-        return route.policy.summarizer or self._settings.summarizer
+        """The model's own summariser, else that of the upstream, else the general one."""
+        if route.policy.summarizer is not None:
+            return route.policy.summarizer
+        return self._summarisers.get(route.base_url, self._settings.summarizer)
 
-    def summariser_url(self, route: Route) -> str:
-        """Full address of the chat completions that write summaries for this route."""
+    def summariser_base(self, route: Route) -> str:
+        """Where summaries for this route are written, an address as in the settings."""
         upstream = self.summariser_settings(route).upstream
-        return (route.base_url if upstream is None else self._address(upstream)) + "/chat/completions"
+        return route.base_url if upstream is None else self._address(upstream)
+
+    def summariser_url(self, route: Route, query: bytes = b"") -> str:
+        """Full address of the chat completions there. The request's own upstream gets the version of its interface
+        that the client's `query` names: Azure's older addresses do not answer without."""
+        base = self.summariser_base(route)
+        version = _VERSION.search(query) if base == route.base_url else None
+        return f"{base}/chat/completions" + (f"?{version[1].decode('ascii')}" if version else "")
 
     def summariser_headers(self, route: Route, headers: Headers) -> Headers:
         """Credentials for a summary of a request that takes `route`, and nothing else. `headers` are the client's.
@@ -130,8 +146,12 @@ class Router:
             named = self._settings.upstreams.get(settings.upstream)
             return key or (_plain(named.api_key) if named else None)
         # Without an address beside it a key is for the place where the section's requests go when nobody chose another.
-        home = self._common if route.policy.summarizer is None else self._placed(route.policy)
-        return key if there == home.origin else None
+        home = self._common.origin
+        if route.policy.summarizer is not None:
+            home = self._placed(route.policy).origin
+        elif route.base_url in self._summarisers:
+            home = route.origin
+        return key if there == home else None
 
     def _match(self, model: str | None) -> _Rule:
         if model is not None:

@@ -15,12 +15,15 @@ from proxy.adapters.clock import SystemClock
 from proxy.adapters.codings import ALL_CODINGS
 from proxy.adapters.encoding import O200k
 from proxy.adapters.memory import MemoryStore
+from proxy.adapters.plugin import load
 from proxy.adapters.secret import install_secret
 from proxy.adapters.sqlite import SqliteStore
 from proxy.adapters.summariser import HttpSummariser
 from proxy.adapters.upstream import AiohttpUpstream
+from proxy.adapters.webhook import Webhook
 from proxy.engine.assembly import assemble
 from proxy.errors import ConfigError, StoreError
+from proxy.ports import Clock, Hook, Upstream
 from proxy.routing import Router
 from proxy.settings import Settings
 from proxy.web.app import App, create_app
@@ -35,16 +38,18 @@ def build(settings: Settings, environ: Mapping[str, str]) -> App:
     """
     upstream = AiohttpUpstream(connect_timeout=settings.connect_timeout, environ=environ)
     store, secret = open_store(settings.store)
+    clock = SystemClock()
     parts = assemble(
         settings,
         secret=secret,
         upstream=upstream,
         summariser=HttpSummariser(upstream),
         store=store,
-        clock=SystemClock(),
+        clock=clock,
         catalogue=GenaiPrices(),
         count=O200k().count,
         codings=ALL_CODINGS,
+        hooks=make_hooks(settings, upstream, clock),
     )
 
     @contextlib.asynccontextmanager
@@ -92,9 +97,34 @@ def open_store(name: str) -> tuple[MemoryStore | SqliteStore, bytes]:
         return store, secrets.token_bytes(32)
 
 
+def open_records(name: str) -> MemoryStore | SqliteStore:
+    """The store that the settings name, for its operator to read. Raises `ConfigError` where there is none yet, and
+    makes none."""
+    if name == "memory:":
+        raise ConfigError("store: memory: is known to the running proxy alone")
+    path = Path(name.removeprefix("sqlite:"))
+    if name.startswith("sqlite:") and not path.exists():
+        raise ConfigError(f"store: there is no {path}: nothing was compacted yet, or another store is meant (--config)")
+    store, _ = open_store(name)
+    return store
+
+
+def make_hooks(settings: Settings, upstream: Upstream, clock: Clock) -> tuple[Hook, ...]:
+    """Raises `ConfigError` for a Python hook that cannot be loaded."""
+    hooks: list[Hook] = []
+    own = settings.hooks
+    if own.python is not None:
+        hooks.append(load(own.python, own.options))
+    if own.webhook is not None and own.secret is not None:
+        hooks.append(Webhook(upstream, own.webhook, own.secret.get_secret_value(), clock.now))
+    return tuple(hooks)
+
+
 async def check(settings: Settings) -> None:
     """Raises `ConfigError` where `build` would: for a process that leaves building to its workers."""
     Router(settings)
+    if settings.hooks.python is not None:
+        load(settings.hooks.python, settings.hooks.options)
     store, _ = open_store(settings.store)
     await store.aclose()
 

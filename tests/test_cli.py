@@ -25,7 +25,9 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from proxy.adapters.sqlite import SqliteStore
 from proxy.cli import main
+from tests.contracts.store import checkpoint
 from tests.servers import run_app
 
 ROOT = Path(__file__).parent.parent
@@ -423,6 +425,8 @@ def test_an_ipv6_address_is_printed_as_one(tmp_path: Path, upstream: str) -> Non
         ("serve --port x", "must be a number from 0 to 65535, not 'x'"),
         ("serve --workers 0", "must be a number from 1 to 256, not '0'"),
         ("serve --window x", "invalid int value"),
+        ("show", "required: checkpoint"),
+        ("list -n 0", "must be a number from 1 to 10000, not '0'"),
     ],
 )
 def test_arguments_that_are_none(arguments: str, message: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -449,6 +453,32 @@ def test_values_that_cannot_be(arguments: Sequence[str], message: str, capsys: p
     said = capsys.readouterr()
     assert said.out == ""
     assert said.err.startswith(f"compaction-proxy: {message}")
+
+
+def test_what_was_done_can_be_looked_up(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """By the id in an answer's header, or in a list; whoever made it may still be running."""
+    (tmp_path / "c.yaml").write_text("store: sqlite:c.db\n")
+    made = checkpoint("ab", "früher \ud83d \x1b[31m gesagt", stats={"reason": "over-limit", "before": 9, "after": 4})
+    config = ["--config", str(tmp_path / "c.yaml")]
+    assert main(["list", *config]) == 2 and "nothing was compacted yet" in capsys.readouterr().err
+    store = SqliteStore(tmp_path / "c.db")
+
+    async def keep() -> None:
+        await store.put(made)
+
+    asyncio.run(keep())
+    assert main(["show", made.id, *config]) == 0
+    said = capsys.readouterr().out
+    assert said.startswith(f"checkpoint {made.id}\n") and "because: over-limit" in said
+    assert "früher" in said and "\x1b" not in said
+    assert main(["list", "-n", "3", *config]) == 0
+    line, total = capsys.readouterr().out.splitlines()
+    assert line.startswith(made.id) and total.startswith("1 compactions: ")
+    assert main(["show", "0" * 24, *config]) == 2
+    assert capsys.readouterr().err == (
+        f"compaction-proxy: show: there is no compaction '{'0' * 24}'; `list` names the last ones\n"
+    )
+    asyncio.run(store.aclose())
 
 
 def test_the_version(capsys: pytest.CaptureFixture[str]) -> None:

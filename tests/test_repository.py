@@ -17,7 +17,16 @@ from pathlib import Path
 import pytest
 
 from proxy.core.plan import OUTCOMES
-from proxy.settings import ModelSettings, Section, Settings, SummarizerSettings, UpstreamSettings, load, table
+from proxy.settings import (
+    HookSettings,
+    ModelSettings,
+    Section,
+    Settings,
+    SummarizerSettings,
+    UpstreamSettings,
+    load,
+    table,
+)
 
 ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "proxy"
@@ -84,6 +93,7 @@ def test_the_example_configuration_loads_and_names_every_key() -> None:
         (settings.summarizer, SummarizerSettings),
         (settings.models["qwen*"], ModelSettings),
         (settings.upstreams["openrouter"], UpstreamSettings),
+        (settings.hooks, HookSettings),
     ]
     for section, kind in places:
         assert section.model_fields_set == set(kind.model_fields)
@@ -163,6 +173,7 @@ LAYERS: list[tuple[str, tuple[str, ...]]] = [  # longest prefix wins: who may im
     ("proxy.core", ("proxy.core", "proxy.errors")),
     ("proxy.ports", ("proxy.core",)),
     ("proxy.adapters", ("proxy.adapters", "proxy.core", "proxy.errors", "proxy.ports")),
+    ("proxy.hooks", ("proxy.hooks", "proxy.core")),  # what an operator could have written
     ("proxy.demo", ("proxy.demo", "proxy.errors")),  # a client and an upstream: they know the proxy by its wire alone
     ("proxy.web", ("proxy.web", "proxy.core", "proxy.errors", "proxy.ports", "proxy.forward")),
     ("proxy.wiring", EVERYTHING),

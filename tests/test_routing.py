@@ -272,6 +272,61 @@ def test_a_summariser_gets_what_is_meant_for_it(
     assert dict(router.summariser_headers(route, CLIENT)) == expected
 
 
+OF_UPSTREAM = [
+    # address, model, its summariser, that of the upstream -> model that summarises, where, credentials
+    ("open", None, None, {"model": "far"}, "far", OPEN, OWN),
+    ("keyed", None, None, {"model": "far"}, "far", KEYED, key("named")),
+    ("open", None, None, {"model": "far", "api_key": "sum"}, "far", OPEN, key("sum")),
+    ("open", None, None, {"model": "far", "upstream": "keyed"}, "far", KEYED, key("named")),
+    (None, "open", None, {"model": "far", "api_key": "sum"}, "far", OPEN, key("sum")),
+    (None, None, None, {"model": "far", "api_key": "sum"}, "common", DEFAULT, OWN),
+    ("near", None, None, {"model": "far", "api_key": "sum"}, "common", NEAR, OWN),
+    ("open", "keyed", {"model": "model's", "api_key": "x"}, {"model": "far", "api_key": "sum"}, "model's", OPEN, OWN),
+]
+
+
+@pytest.mark.parametrize(("upstream", "model", "own", "theirs", "writer", "address", "expected"), OF_UPSTREAM)
+def test_an_upstream_may_have_a_summariser_of_its_own(
+    upstream: str | None,
+    model: str | None,
+    own: dict[str, str] | None,
+    theirs: dict[str, str],
+    writer: str,
+    address: str,
+    expected: dict[bytes, bytes],
+) -> None:
+    """For whatever goes there, by address or by model; the model's own wins."""
+    named = UPSTREAMS | {name: UPSTREAMS[name] | {"summarizer": theirs} for name in ("open", "keyed")}
+    models = BY_NAME | ({model: BY_NAME[model] | {"summarizer": own}} if model and own else {})
+    router = Router(settings(upstream=DEFAULT, upstreams=named, models=models, summarizer={"model": "common"}))
+    route = router.route(model, CLIENT, upstream)
+    assert router.summariser_settings(route).model == writer
+    assert router.summariser_url(route) == f"{router.summariser_base(route)}/chat/completions"
+    assert router.summariser_base(route) == address
+    assert dict(router.summariser_headers(route, CLIENT)) == expected
+
+
+@pytest.mark.parametrize(
+    ("query", "carried"),
+    [
+        (b"", ""),
+        (b"api-version=2024-10-21", "?api-version=2024-10-21"),
+        (b"a=b&api-version=preview&key=secret", "?api-version=preview"),
+        (b"my-api-version=1", ""),
+        (b"api-version=", ""),
+        (b"api-version=1%2F..", ""),
+        (b"api-version=1#x", ""),
+        (b"api-version=" + b"1" * 65, ""),
+    ],
+)
+def test_a_summary_asks_for_the_clients_version_of_the_interface(query: bytes, carried: str) -> None:
+    """At the request's own upstream, and of all the query that alone."""
+    router = Router(settings(upstream=DEFAULT))
+    assert router.summariser_url(router.route(None, CLIENT), query) == f"{DEFAULT}/chat/completions{carried}"
+    router = Router(settings(upstream=DEFAULT, summarizer={"upstream": OTHER}))
+    assert router.summariser_url(router.route(None, CLIENT), query) == f"{OTHER}/chat/completions"
+
+
 def test_a_loop_is_refused() -> None:
     """A request that bears our own mark is not sent on."""
     with pytest.raises(LoopDetected):

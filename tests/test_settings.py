@@ -13,7 +13,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from proxy.errors import ConfigError
-from proxy.settings import ClientSettings, ModelSettings, Section, Settings, UpstreamSettings, load, table
+from proxy.settings import (
+    ClientSettings,
+    HookSettings,
+    ModelSettings,
+    Section,
+    Settings,
+    SummarizerSettings,
+    UpstreamSettings,
+    load,
+    table,
+)
 
 HOME = {"HOME": "/home/somebody"}
 
@@ -74,8 +84,8 @@ def test_an_empty_file_is_the_defaults(tmp_path: Path, text: str) -> None:
 
 
 UNKNOWN = (
-    "upstream, api_key, upstreams, models, summarizer, clients, tenant, store, mode, clearing, keepalive_after, "
-    "connect_timeout, max_body"
+    "upstream, api_key, upstreams, models, summarizer, hooks, clients, tenant, store, mode, clearing, background, "
+    "keepalive_after, connect_timeout, max_body"
 )
 NAME = "must be of the letters a to z, digits and hyphens, and neither v1 nor healthz"
 PLACE = "must be an http:// or https:// address or the name of one of `upstreams`"
@@ -102,7 +112,7 @@ WRONG = [
         [
             "models.m.summarizer.wait: must be greater than or equal to 0, not -1",
             "models.m.summarizer.modell: unknown key, did you mean model? (allowed: model, upstream, api_key, window, "
-            "wait, silence, total, max_tokens, calls_per_hour, fallbacks)",
+            "wait, silence, total, max_tokens, calls_per_hour, fallbacks, instructions, prompt)",
         ],
     ),
     ("upstreams: {v1: {url: 'http://h/v1'}}", [f"upstreams.v1: the key {NAME}"]),
@@ -112,12 +122,22 @@ WRONG = [
     ("upstreams: {'': {url: 'http://h/v1'}}", [f'upstreams."": the key {NAME}']),
     ("upstreams: {a: {}}", ["upstreams.a.url: must be set"]),
     ("upstreams: {a: {url: b}}", ["upstreams.a.url: must be an http:// or https:// address, not 'b'"]),
-    ("upstreams: {a: {uri: 'http://h/v1', url: 'http://h/v1'}}", ["upstreams.a.uri: unknown key, did you mean url? (allowed: url, api_key)"]),
+    ("upstreams: {a: {uri: 'http://h/v1', url: 'http://h/v1'}}", ["upstreams.a.uri: unknown key, did you mean url? (allowed: url, api_key, summarizer)"]),
     ("upstream: openrouter", ["upstream: must be an http:// or https:// address, not 'openrouter'"]),
     (
         "{models: {'q*': {upstream: open, summarizer: {upstream: b}}}, summarizer: {upstream: c}, upstreams: {a: {url: 'http://h/v1'}}}",
         [f"summarizer.upstream: {PLACE}, not 'c'", f'models."q*".upstream: {PLACE}, not \'open\'', f'models."q*".summarizer.upstream: {PLACE}, not \'b\''],
     ),
+    ("? \n: 1", ["None: the key must be a text"]),
+    ("hooks: {webhook: 'http://h/hook'}", ["hooks: a webhook must have a secret"]),
+    ("hooks: {webhook: 'http://h/hook', secret: '${NO:-}'}", ["hooks: a webhook must have a secret"]),
+    ("hooks: {secret: 'whsec_%%'}", ["hooks.secret: what follows whsec_ must be base64"]),
+    ("hooks: {python: ''}", ["hooks.python: must have at least 1 character, not ''"]),
+    ("hooks: {options: [sk-private]}", ["hooks.options: must be a mapping of keys to values"]),
+    ("hooks: {timeout: 0}", ["hooks.timeout: must be greater than 0, not 0"]),
+    ("summarizer: {prompt: 'In {word} words.'}", ["summarizer.prompt: must have no other placeholder than {words}; there is {word}, not 'In {word} words.'"]),
+    ("summarizer: {prompt: ''}", ["summarizer.prompt: must have at least 1 character, not ''"]),
+    ("upstreams: {a: {url: 'http://h/v1', summarizer: {upstream: b}}}", [f"upstreams.a.summarizer.upstream: {PLACE}, not 'b'"]),
     ("clients: nobody", [f"clients: {LIST}"]),
     ("clients: []", [f"clients: {LIST}"]),
     ("clients: {key: a, tenant: t}", [f"clients: {LIST}"]),
@@ -222,6 +242,9 @@ def test_an_address_keeps_its_spelling(tmp_path: Path, url: str) -> None:
         "clients: [{sha256: sk-private, tenant: t}]",
         "clients: [{key: sk-private, tenant: t}, {key: sk-private, tenant: t}]",
         "upstreams: {a: {url: 'http://h', api_key: sk-private x}}",
+        "hooks: {webhook: 'http://h', secret: sk-private x}",
+        "hooks: {secret: whsec_sk-private}",
+        "hooks: {options: {token: [sk-private], 4: sk-private}}",
         "api_key: sk-private: x",
         "api_key: 'sk-private",
     ],
@@ -236,6 +259,43 @@ def test_a_key_is_in_no_repr(tmp_path: Path) -> None:
     clients = "clients: [{key: sk-private, tenant: t}]\nupstreams: {a: {url: 'http://h', api_key: sk-private}}"
     settings = loaded(tmp_path, f"api_key: sk-private\nmodels: {{m: {{api_key: sk-private}}}}\n{clients}")
     assert "sk-private" not in f"{settings!r} {settings} {settings.models!r} {settings.clients!r}"
+
+
+@pytest.mark.parametrize("place", ["PLACE", "models: {m: {PLACE}}", "upstreams: {a: {url: 'http://h', PLACE}}"])
+def test_the_texts_of_a_summarizer_may_stand_in_files(tmp_path: Path, place: str) -> None:
+    """Beside the configuration; a variable in such a text is none."""
+    (tmp_path / "prompts").mkdir()
+    (tmp_path / "prompts" / "coding.txt").write_text("Ünder {words} words, with ${HOME}.\n", encoding="utf-8")
+    texts = "summarizer: {prompt: 'file:prompts/coding.txt', instructions: 'Name the ${WHAT}.'}"
+    settings = loaded(tmp_path, place.replace("PLACE", texts), {"WHAT": "ships"})
+    own = [model.summarizer for model in settings.models.values()]
+    own += [upstream.summarizer for upstream in settings.upstreams.values()]
+    (written,) = own or [settings.summarizer]
+    assert written is not None
+    assert (written.prompt, written.instructions) == ("Ünder {words} words, with ${HOME}.\n", "Name the ships.")
+
+
+@pytest.mark.parametrize(
+    ("content", "expected"),
+    [
+        (None, "cannot be read: No such file or directory"),
+        (b"\xff\xfe", "is no text in UTF-8"),
+        (b"{previous}", None),
+        (b"", None),
+    ],
+)
+def test_a_text_that_cannot_be_used_is_told_at_the_start(
+    tmp_path: Path, content: bytes | None, expected: str | None
+) -> None:
+    """Its file, or what is wrong in it."""
+    file = tmp_path / "p.txt"
+    if content is not None:
+        file.write_bytes(content)
+    (problem,) = problems(tmp_path, "summarizer: {prompt: 'file:p.txt'}")
+    if expected:
+        assert problem == f"summarizer.prompt: {file} {expected}"
+    else:
+        assert problem.endswith(", not 'file:p.txt'")
 
 
 def test_upstreams_have_names_that_stand_for_addresses(tmp_path: Path) -> None:
@@ -280,6 +340,7 @@ def test_clients_are_known_by_the_hashes_of_their_keys(tmp_path: Path) -> None:
         ("models: {m: {summarizer: {api_key: k}}}", True),
         ("upstreams: {a: {url: 'http://h'}}", False),
         ("upstreams: {a: {url: 'http://h', api_key: k}}", True),
+        ("upstreams: {a: {url: 'http://h', summarizer: {api_key: k}}}", True),
     ],
 )
 def test_whether_a_client_can_spend_the_operators_money(tmp_path: Path, text: str, expected: bool) -> None:
@@ -396,7 +457,14 @@ def test_the_command_lines_window_is_that_of_every_other_model(tmp_path: Path) -
         load(None, HOME, window=100)
 
 
-SECTIONS: tuple[type[Section], ...] = (Settings, ModelSettings, UpstreamSettings, ClientSettings)
+SECTIONS: tuple[type[Section], ...] = (
+    Settings,
+    ModelSettings,
+    UpstreamSettings,
+    ClientSettings,
+    HookSettings,
+    SummarizerSettings,
+)
 keys = st.sampled_from(
     [*(name for section in SECTIONS for name in section.model_fields), "wait", "fallbacks", "a", "*"]
 )
@@ -446,6 +514,8 @@ def test_the_table_has_a_row_with_a_meaning_for_every_key() -> None:
         "models.PATTERN": ModelSettings,
         "upstreams.NAME": UpstreamSettings,
         "clients.N": ClientSettings,
+        "hooks": HookSettings,
+        "summarizer": SummarizerSettings,
     }
     for prefix, section in sections.items():
         assert {f"{prefix}.{name}" for name in section.model_fields} <= set(names)

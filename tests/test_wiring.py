@@ -10,12 +10,14 @@ from pathlib import Path
 
 import pytest
 
+from proxy.adapters.clock import SystemClock
 from proxy.adapters.memory import MemoryStore
 from proxy.adapters.sqlite import SCHEMA_VERSION, SqliteStore
+from proxy.adapters.upstream import AiohttpUpstream
 from proxy.errors import ConfigError
 from proxy.settings import ModelSettings, Settings
 from proxy.web.app import App
-from proxy.wiring import build, check, open_store
+from proxy.wiring import build, check, make_hooks, open_records, open_store
 
 
 def opened(name: str) -> tuple[type, bytes]:
@@ -105,6 +107,38 @@ def test_a_newer_store_is_refused(tmp_path: Path) -> None:
         asyncio.run(check(settings))
     with pytest.raises(ConfigError, match="newer version"):
         build(settings, {})
+
+
+def test_hooks_as_the_settings_name_them() -> None:
+    """Both kinds, or none; one that cannot be loaded stops the start, in whichever process builds."""
+
+    def named(**hooks: object) -> list[str]:
+        settings = Settings.model_validate({"hooks": hooks})
+        return [repr(hook) for hook in make_hooks(settings, AiohttpUpstream(connect_timeout=1), SystemClock())]
+
+    python = {"python": "proxy.hooks.reflection:Reflection", "options": {"directory": "/nowhere"}}
+    assert named() == []
+    assert named(**python, webhook="http://h/x", secret="s") == [
+        "Plugin(proxy.hooks.reflection:Reflection)",
+        "Webhook(h)",
+    ]
+    wrong = Settings.model_validate({"store": "memory:", "hooks": {"python": "proxy.nowhere:f"}})
+    for start in (lambda: build(wrong, {}), lambda: asyncio.run(check(wrong))):
+        with pytest.raises(ConfigError, match=r"hooks\.python: proxy\.nowhere:f cannot be imported"):
+            start()
+
+
+def test_records_are_those_of_a_store_that_is_there(tmp_path: Path) -> None:
+    """To look at it makes none."""
+    path = tmp_path / "c.db"
+    for name, reason in [("memory:", "running proxy alone"), (f"sqlite:{path}", "nothing was compacted yet")]:
+        with pytest.raises(ConfigError, match=reason):
+            open_records(name)
+    assert not list(tmp_path.iterdir())
+    opened(f"sqlite:{path}")
+    store = open_records(f"sqlite:{path}")
+    assert asyncio.run(store.latest(5)) == []
+    asyncio.run(store.aclose())
 
 
 def test_the_application_starts_and_stops(tmp_path: Path) -> None:

@@ -8,7 +8,9 @@ proxies     which outbound proxy an address goes through
 codings     br and zstd, beside what the standard library undoes
 opaque      header bytes that aiohttp could not send
 summariser  Summariser: one call of a model, its dialects and failures
-catalogue   windows of models at well-known addresses, by genai-prices
+webhook     Hook behind a web address, signed
+plugin      Hook in Python
+catalogue   windows and prices of models at well-known addresses, by genai-prices
 encoding    tokens, by tiktoken with the shipped vocabulary
 memory      Store in dictionaries
 sqlite      Store in one file, for all processes of a machine

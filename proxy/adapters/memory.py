@@ -19,7 +19,7 @@ class _Kept:
 
 
 class MemoryStore:
-    """`Store` in dictionaries. `now` gives seconds since the epoch."""
+    """`Store` and `Records` in dictionaries. `now` gives seconds since the epoch."""
 
     def __init__(self, retention: Retention = IN_MEMORY, now: Callable[[], float] = time.time) -> None:
         self._retention = retention
@@ -51,6 +51,13 @@ class MemoryStore:
             self._size += size(checkpoint)
             kept = there[checkpoint.id] = self._by_use[self._written] = _Kept(checkpoint, self._written, self._now())
             self._prune(kept)
+
+    async def checkpoint(self, id: str) -> Checkpoint | None:
+        return next((kept.checkpoint for kept in self._by_use.values() if kept.checkpoint.id == id), None)
+
+    async def latest(self, number: int) -> list[Checkpoint]:
+        newest = sorted(self._by_use.values(), key=lambda kept: -kept.number)
+        return [kept.checkpoint for kept in newest[: max(0, number)]]
 
     async def lease(self, name: str, owner: str, seconds: float) -> bool:
         now = self._now()

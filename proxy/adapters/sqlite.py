@@ -68,8 +68,8 @@ CREATE TABLE facts (
 
 
 class SqliteStore:
-    """`Store` in the file `path`, made (0600, its directory 0700) when it is first needed. `now`: seconds since the
-    epoch."""
+    """`Store` and `Records` in the file `path`, made (0600, its directory 0700) when it is first needed. `now`: seconds
+    since the epoch."""
 
     def __init__(
         self,
@@ -105,6 +105,15 @@ class SqliteStore:
 
     async def put(self, checkpoint: Checkpoint) -> None:
         await self._run(lambda db: self._put(db, checkpoint))
+
+    async def checkpoint(self, id: str) -> Checkpoint | None:
+        statement = f"SELECT {COLUMNS} FROM checkpoints WHERE id = ?"
+        rows = await self._run(lambda db: [_checkpoint(row) for row in db.execute(statement, (id,))])
+        return rows[0] if rows else None
+
+    async def latest(self, number: int) -> list[Checkpoint]:
+        statement = f"SELECT {COLUMNS} FROM checkpoints ORDER BY number DESC LIMIT ?"
+        return await self._run(lambda db: [_checkpoint(row) for row in db.execute(statement, (max(0, number),))])
 
     async def lease(self, name: str, owner: str, seconds: float) -> bool:
         return await self._run(lambda db: self._lease(db, _pack(name), _pack(owner), seconds))

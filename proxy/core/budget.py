@@ -32,19 +32,20 @@ TEXT_FLOOR = 120
 @dataclass(frozen=True, slots=True)
 class Budget:
     """`limit`: above it a request must shrink. `hard`: what it may take at the very most; the reserve gives way up to
-    here before content does."""
+    here before content does. `coming`: what a conversation will have grown by when a checkpoint made now is used."""
 
     window: int
     limit: int
     hard: int
+    coming: int = 0
 
     def target(self, irreducible: int) -> int:
         """What a new checkpoint should bring a request down to."""
-        return irreducible + int(TARGET_SHARE * max(0, self.limit - irreducible))
+        return irreducible + int(TARGET_SHARE * max(0, self.limit - irreducible)) - self.coming
 
     def text(self, head: int, irreducible: int) -> int:
         """Tokens for the replacement text."""
-        wanted = int(TEXT_SHARE * (self.target(irreducible) - head))
+        wanted = int(TEXT_SHARE * (self.target(irreducible) + self.coming - head))
         room = max(TEXT_FLOOR, self.limit - irreducible, min(TEXT_LEAST, self.hard - irreducible))
         return min(max(TEXT_LEAST, wanted), TEXT_MOST, room)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import IntEnum
 from functools import cached_property
 from typing import Any
@@ -55,11 +55,25 @@ class Checkpoint:
 
     @cached_property
     def id(self) -> str:
-        """Hash of what the checkpoint does to a request, 24 hex digits: equal effect, equal id."""
-        trims = [(t.index, t.keep) for t in self.trims]
-        content = [self.tenant, self.key, self.start, self.end, self.text, self.carry, trims, int(self.rung)]
+        """Hash of what the checkpoint does to a request, 24 hex digits: equal effect, equal id. Places are counted from
+        its end, which `key` names, so that it stays the same where it has been moved."""
+        trims = [(self.end - t.index, t.keep) for t in self.trims]
+        carry = None if self.carry is None else self.end - self.carry
+        content = [self.tenant, self.key, self.end - self.start, self.text, carry, trims, int(self.rung)]
         text = json.dumps(content, separators=(",", ":"))  # ASCII: a lone surrogate hashes like everything else
         return hashlib.sha256(text.encode("ascii")).hexdigest()[:24]
+
+    def moved(self, end: int) -> Checkpoint | None:
+        """The same in a request where what it covers ends at turn `end`, because the first turns are missing there.
+        None if nothing that it stands for is left, or more stands there than it was made of."""
+        shift = self.end - end
+        if shift == 0:
+            return self
+        if not 0 < shift < self.start:
+            return None
+        carry = self.carry - shift if self.carry is not None and self.carry >= shift else None
+        trims = tuple(replace(t, index=t.index - shift) for t in self.trims if t.index >= self.start)
+        return replace(self, start=self.start - shift, end=end, carry=carry, trims=trims)
 
     def __repr__(self) -> str:  # fit for logs and assertions: no text
         return (

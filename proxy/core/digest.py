@@ -62,8 +62,13 @@ def message_digest(message: Mapping[str, Any]) -> bytes:
 
 def chain(tenant: str, digests: Iterable[bytes]) -> list[str]:
     """`d[0] ... d[n]` as hex: `d[k]` stands for the first k turns of this tenant's conversation."""
-    state = hashlib.blake2b(VERSION + tenant.encode(), digest_size=16).digest()
-    keys = [state.hex()]
+    return chain_on(hashlib.blake2b(VERSION + tenant.encode(), digest_size=16).hexdigest(), digests)
+
+
+def chain_on(key: str, digests: Iterable[bytes]) -> list[str]:
+    """The chain from `key` on, itself included."""
+    state = bytes.fromhex(key)
+    keys = [key]
     for digest in digests:
         state = hashlib.blake2b(state + digest, digest_size=16).digest()
         keys.append(state.hex())

@@ -33,6 +33,11 @@ class Outcome:
         """The proxy's own word, e.g. `reuse` or `compact; over-limit`; empty without a proxy."""
         return self.headers.get("x-compaction", "")
 
+    @property
+    def checkpoint(self) -> str:
+        """The id of the compaction that was used; empty without one."""
+        return self.headers.get("x-compaction-checkpoint", "")
+
     def __repr__(self) -> str:
         return f"Outcome({self.status}, {self.failure or 'ok'}, {len(self.history)} messages, {self.decision or '-'})"
 

@@ -177,12 +177,14 @@ def _total(report: Report, outcomes: Sequence[Outcome], records: Sequence[Record
     report.invalid = sum(r.invalid for r in records)
     report.overflows = sum(r.refused == OVERFLOW for r in records)
     report.summary_calls = sum(r.summary for r in records)
-    report.waited = sum(_waited(o, records) for o in outcomes)
+    before = ("", *(o.checkpoint for o in outcomes))
+    report.waited = sum(o.checkpoint != b and _waited(o, records) for o, b in zip(outcomes, before, strict=False))
     report.prefix_share = prefix_share(records)
 
 
 def _waited(outcome: Outcome, records: Sequence[Recorded]) -> bool:
-    """Whether a summary call began or ended between the client's request and what it became upstream."""
+    """Whether a summary call began or ended between the client's request and what it became upstream. One that ended
+    just then, in the background, was waited for only if the request uses what came of it."""
     chats = [r.started for r in records if not r.summary and outcome.started <= r.started <= outcome.ended]
     until = chats[-1] if chats else outcome.ended
     times = [t for r in records if r.summary for t in (r.started, r.ended) if t is not None]

@@ -5,11 +5,17 @@ preparer     from a request to the bytes that go out; the single place that fail
 remedies     what may help when the upstream says no
 assembly     how the parts belong together
 story        what is known of one request so far
+rejoin       conversations whose client drops their beginning
 decider      brings together what the plan needs, and takes in what the upstream says
 reader       messages into facts, once for the same bytes
 checkpoints  known compactions: a cache in front of the store
 tolerant     the store, kept from delaying or failing anything
+jobs         from a decision to the job of making it
+background   compactions before they are needed
+hooks        the operator's hooks, asked and told
 compactor    makes one checkpoint, within a bounded wait
+record       how a checkpoint was made
+bill         what that cost, and what it saves
 narrator     gets the prose of a summary out of a model
 aside        work that takes long, beside the event loop
 prudence     when not to ask a summariser

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from proxy.core.coding import CODINGS, Codings
 from proxy.engine.advertised import Advertised
+from proxy.engine.background import Background
+from proxy.engine.bill import Accounts
 from proxy.engine.checkpoints import Checkpoints
 from proxy.engine.compactor import Compactor
 from proxy.engine.decider import Decider
 from proxy.engine.engine import Engine
+from proxy.engine.hooks import Hooks
+from proxy.engine.jobs import Jobs
 from proxy.engine.knowledge import Knowledge
 from proxy.engine.narrator import Narrator
 from proxy.engine.preparer import Preparer
@@ -18,7 +22,7 @@ from proxy.engine.prudence import Prudence
 from proxy.engine.reader import Reader
 from proxy.engine.tolerant import TolerantStore
 from proxy.engine.windows import Windows
-from proxy.ports import Catalogue, Clock, Store, Summariser, Upstream
+from proxy.ports import Catalogue, Clock, Hook, Store, Summariser, Upstream
 from proxy.routing import Router, pseudonym
 from proxy.settings import Settings
 
@@ -32,13 +36,16 @@ class Assembly:
     checkpoints: Checkpoints
     knowledge: Knowledge
     prudence: Prudence
+    background: Background
     compactor: Compactor
     advertised: Advertised
     store: TolerantStore
+    accounts: Accounts
 
     async def aclose(self) -> None:
         """Stop what runs in the background, and write what waits for it; the ports stay open."""
         await self.advertised.aclose()
+        await self.background.aclose()
         await self.compactor.aclose()
         await self.store.flush()
 
@@ -54,6 +61,7 @@ def assemble(
     catalogue: Catalogue,
     count: Callable[[str], int],
     codings: Codings = CODINGS,
+    hooks: Sequence[Hook] = (),
 ) -> Assembly:
     """Raises `ConfigError` for addresses that cannot be used. `count`: tokens of a text; `secret`: of this install."""
     router = Router(settings, pseudonym(settings, secret))
@@ -63,23 +71,23 @@ def assemble(
     advertised = Advertised(upstream, clock)
     windows = Windows(knowledge, advertised, catalogue)
     prudence = Prudence(clock)
-    compactor = Compactor(
-        checkpoints=checkpoints,
-        store=tolerant,
-        narrator=Narrator(summariser, prudence, count),
-        prudence=prudence,
-        clock=clock,
-        count=count,
-    )
+    accounts = Accounts(catalogue)
+    narrator = Narrator(summariser, prudence, count)
+    told = Hooks(hooks, settings.hooks.timeout)
+    compactor = Compactor(checkpoints, tolerant, narrator, prudence, told, accounts, clock, count)
     decider = Decider(
         settings=settings, reader=Reader(count), checkpoints=checkpoints, knowledge=knowledge, windows=windows
+    )
+    jobs = Jobs(router=router, decider=decider, knowledge=knowledge, windows=windows)
+    background = Background(
+        enabled=settings.background, decider=decider, jobs=jobs, compactor=compactor, prudence=prudence, clock=clock
     )
     preparer = Preparer(
         router=router,
         decider=decider,
         checkpoints=checkpoints,
-        knowledge=knowledge,
-        windows=windows,
+        jobs=jobs,
+        background=background,
         compactor=compactor,
         prudence=prudence,
         clock=clock,
@@ -91,9 +99,13 @@ def assemble(
         router=router,
         decider=decider,
         preparer=preparer,
+        background=background,
         checkpoints=checkpoints,
         knowledge=knowledge,
+        accounts=accounts,
         clock=clock,
         codings=codings,
     )
-    return Assembly(engine, decider, checkpoints, knowledge, prudence, compactor, advertised, tolerant)
+    return Assembly(
+        engine, decider, checkpoints, knowledge, prudence, background, compactor, advertised, tolerant, accounts
+    )

@@ -10,21 +10,24 @@ import asyncio
 import logging
 import secrets
 from collections.abc import Callable, Coroutine, Hashable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 from weakref import WeakValueDictionary
 
 from proxy.core import envelope, replacement, rewrite
 from proxy.core.checkpoint import Checkpoint, Rung, Trim
 from proxy.core.outline import outline
-from proxy.core.plan import Compact, View
 from proxy.core.replacement import Evidence
 from proxy.core.turns import rounds
 from proxy.engine.aside import Aside
+from proxy.engine.bill import Accounts, Effort
 from proxy.engine.checkpoints import Checkpoints
 from proxy.engine.faults import place
-from proxy.engine.narrator import Endpoint, Narrator, Task
+from proxy.engine.hooks import Advice, Hooks, evicted, evicting
+from proxy.engine.jobs import Job
+from proxy.engine.narrator import Narrator, Task
 from proxy.engine.prudence import Prudence
+from proxy.engine.record import audited, line, tried
 from proxy.errors import StoreError, SummaryError
 from proxy.ports import Clock, Store
 
@@ -47,32 +50,33 @@ one."""
 THREADS = 2
 """At work on replacements at once: one more than one, so that a short conversation need not wait for a long one."""
 
+HOOK = "hook"
+"""As the `summarizer` of a checkpoint whose summary a hook wrote."""
+
 POLL = 0.5
 """Seconds between looks at the store while another process makes the same summary."""
 
 
-@dataclass(frozen=True)
-class Job:
-    """A checkpoint to be made. `turns` are the raw messages behind the head; `scope` names tenant, model and head."""
+@dataclass(slots=True)
+class Flight:
+    """A checkpoint in the making. `awaited` is when the first request began to wait for it, None while none does;
+    `failure` is the record of what came of it, if no summary did."""
 
-    tenant: str
-    key: str
-    scope: str
-    plan: Compact
-    view: View
-    turns: tuple[bytes, ...]
-    window: int
-    endpoints: tuple[Endpoint, ...]
+    task: asyncio.Task[Checkpoint | None] | None = None
+    awaited: float | None = None
+    advice: Advice = field(default_factory=Advice)
+    failure: dict[str, Any] | None = None
 
 
 class Compactor:
     def __init__(
         self,
-        *,
         checkpoints: Checkpoints,
         store: Store,
         narrator: Narrator,
         prudence: Prudence,
+        hooks: Hooks,
+        accounts: Accounts,
         clock: Clock,
         count: Callable[[str], int],
     ) -> None:
@@ -82,37 +86,63 @@ class Compactor:
         self._prudence = prudence
         self._clock = clock
         self._count = count
+        self._hooks = hooks
+        self._accounts = accounts
         self._owner = secrets.token_hex(8)
         self._aside = Aside(THREADS)
-        self._flights: dict[str, tuple[asyncio.Task[Checkpoint | None], float]] = {}
+        self._flights: dict[str, Flight] = {}
         self._shared: WeakValueDictionary[Hashable, asyncio.Task[Any]] = WeakValueDictionary()
 
     async def make(self, job: Job, wait: float) -> Checkpoint:
         """The checkpoint of `job`, after `wait` seconds at most. Raises ValueError if the turns cannot be read."""
         if not job.plan.text:
-            made = await self._aside.run(self._trimmed, job)
-            await self._checkpoints.keep(made)
-            return made
+            return await asyncio.shield(self._cleared(job))
         evidence = self._evidence(job)  # begun now, so that it is there when the wait ends
-        flight = self._flight(job, evidence)
-        if flight is not None:
-            task, started = flight
-            left = started + wait - self._clock.monotonic()
+        flight = self._flight(job)
+        if flight is not None and flight.task is not None:
             # Neither this request's end nor its client's leaving cancels the work.
-            done, _ = await asyncio.wait({task}, timeout=max(0.0, left))
-            made_by_model = task.result() if done and not task.cancelled() else None
-            # It may have been begun for a request whose last user message is another one.
+            done, _ = await asyncio.wait({flight.task}, timeout=self._left(flight, wait))
+            made_by_model = flight.task.result() if done and not flight.task.cancelled() else None
+            # It may have been begun for a request whose last user message is another one, or which had more turns.
+            made_by_model = made_by_model and made_by_model.moved(job.plan.end)
             if made_by_model is not None and job.view.usable(made_by_model):
                 return made_by_model
-        plan = job.plan
-        same = (plan.start, plan.end, plan.carry, plan.trims, plan.text, plan.form, plan.reason, job.window)
-        name = ("digest", job.key, *same, plan.base.id if plan.base else None)
-        return await asyncio.shield(self._once(name, lambda: self._digest(job, evidence)))
+        flight = flight or Flight(failure={"calls": 0, "why": "never used"})
+        name = ("digest", *_name(job), job.window, job.plan.text)
+        return await asyncio.shield(self._once(name, lambda: self._digest(job, evidence, flight)))
+
+    def start(self, job: Job) -> asyncio.Task[Any] | None:
+        """Begin `job` before a request needs it; None where no summariser is to be asked now. The task raises nothing
+        but on cancellation, and gives None where nobody could make it."""
+        if not job.plan.text:
+            return self._cleared(job)
+        flight = self._flight(job)
+        return flight.task if flight is not None else None
+
+    def give_up(self, key: str) -> bool:
+        """Break off what is being made under `key`, unless a request waits for it; whether it was."""
+        flight = self._flights.get(key)
+        return flight is not None and flight.awaited is None and flight.task is not None and flight.task.cancel()
+
+    async def wait_for(self, key: str, seconds: float) -> None:
+        """Until what is being made under `key`, if anything is, is there or failed, or so many seconds at most."""
+        flight = self._flights.get(key)
+        if flight is not None and flight.task is not None:
+            await asyncio.wait({flight.task}, timeout=self._left(flight, seconds))
+
+    def _left(self, flight: Flight, wait: float) -> float:
+        """All requests together wait for one flight no longer than the first of them may."""
+        now = self._clock.monotonic()
+        if flight.awaited is None:
+            flight.awaited = now
+        return max(0.0, flight.awaited + wait - now)
 
     async def aclose(self) -> None:
-        for task, _ in list(self._flights.values()):
+        tasks = [flight.task for flight in self._flights.values() if flight.task is not None]
+        for task in tasks:
             task.cancel()
-        await asyncio.gather(*(task for task, _ in self._flights.values()), return_exceptions=True)
+        await asyncio.gather(*tasks, return_exceptions=True)
+        await self._hooks.aclose()
 
     def _once(self, name: Hashable, work: Callable[[], Coroutine[Any, Any, T]]) -> asyncio.Task[T]:
         """What somebody else is at already, or has made and still holds, is shared."""
@@ -127,25 +157,37 @@ class Compactor:
         name = ("evidence", job.key, job.plan.start, job.plan.carry)
         return self._once(name, lambda: self._aside.run(_gather, job.turns[: job.plan.start], job.plan.carry))
 
-    async def _digest(self, job: Job, evidence: asyncio.Task[Evidence]) -> Checkpoint:
-        made = await self._aside.run(self._without_model, job, await asyncio.shield(evidence))
+    def _cleared(self, job: Job) -> asyncio.Task[Checkpoint]:
+        return self._once(("cleared", *_name(job)), lambda: self._clear(job))
+
+    async def _clear(self, job: Job) -> Checkpoint:
+        return await self._kept(job, await self._aside.run(self._trimmed, job))
+
+    async def _digest(self, job: Job, evidence: asyncio.Task[Evidence], flight: Flight) -> Checkpoint:
+        stats = flight.failure or {"calls": 0, "why": "late"}
+        found = await asyncio.shield(evidence)
+        made = await self._aside.run(self._without_model, job, found, flight.advice.notes, stats)
+        return await self._kept(job, made)
+
+    async def _kept(self, job: Job, made: Checkpoint) -> Checkpoint:
         await self._checkpoints.keep(made)
+        log.info("%s", line(made, self._accounts))
+        if self._hooks:
+            self._hooks.after(evicted(job, made, self._clock))
         return made
 
-    def _flight(
-        self, job: Job, evidence: asyncio.Task[Evidence]
-    ) -> tuple[asyncio.Task[Checkpoint | None], float] | None:
+    def _flight(self, job: Job) -> Flight | None:
+        """What is under way for this prefix, or begun now; None if no summariser is to be asked."""
         if job.key in self._flights:
             return self._flights[job.key]
         if not self._prudence.may_summarise(job.scope, job.view.turns):
             return None
-        started = self._clock.monotonic()
-        task = asyncio.create_task(self._fly(job, evidence))
-        self._flights[job.key] = (task, started)
-        task.add_done_callback(lambda _: self._flights.pop(job.key, None))
-        return task, started
+        flight = self._flights[job.key] = Flight()
+        flight.task = asyncio.create_task(self._fly(job, self._evidence(job), flight))
+        flight.task.add_done_callback(lambda _: self._flights.pop(job.key, None))
+        return flight
 
-    async def _fly(self, job: Job, evidence: asyncio.Task[Evidence]) -> Checkpoint | None:
+    async def _fly(self, job: Job, evidence: asyncio.Task[Evidence], flight: Flight) -> Checkpoint | None:
         """Never raises but on cancellation: what goes wrong here is logged, and the next rung answers."""
         name = f"summary:{job.key}"
         try:
@@ -160,72 +202,98 @@ class Compactor:
             try:
                 # The other one may have finished between our last look and the end of its lease.
                 found = await self._made_elsewhere(job) if shared else None
-                return found or await self._summarise(job, evidence)
+                return found or await self._summarise(job, evidence, flight)
             finally:
                 renewal.cancel()
                 await self._release(name)
         except Exception as error:
             log.error("a compaction failed: %s", place(error))
+            flight.failure = {"calls": 0, "why": "failed"}
             return None
 
-    async def _summarise(self, job: Job, evidence: asyncio.Task[Evidence]) -> Checkpoint | None:
+    async def _summarise(self, job: Job, evidence: asyncio.Task[Evidence], flight: Flight) -> Checkpoint | None:
         begun = self._clock.monotonic()
-        plan = job.plan
-        base = plan.base
-        if base is not None and base.start == plan.start:
-            told, calls, endpoint = base.prose, 0, None
+        base = job.plan.base
+        effort = Effort()
+        if base is not None and base.start == job.plan.start:
+            told, by = base.prose, base.stats.get("summarizer")
         else:
-            since = base.start if base else 0
-            raw = job.turns[since : plan.start]
-            messages = await self._aside.run(_parse, raw)
-            starts = [s - since for s in rounds(job.view.turns[: plan.start]) if s >= since] or [0]
-            task = Task(
-                messages=messages,
-                first=since,
-                starts=starts,
-                previous=base.prose if base else None,
-                form=plan.form,
-                budget=max(PROSE_LEAST, int(PROSE_SHARE * plan.text)),
-            )
+            if self._hooks and job.endpoints:
+                flight.advice = await self._hooks.before(evicting(job, self._clock))
             try:
-                told, calls, endpoint = await self._narrator.tell(task, job.endpoints)
+                told, by = await self._told(job, flight.advice, effort)
             except SummaryError as error:
-                log.warning("no summary: %s", error.reason)
+                log.log(logging.INFO if flight.advice.skip else logging.WARNING, "no summary: %s", error.reason)
+                spent = tried(effort, self._clock.monotonic() - begun)
+                flight.failure = {**spent, "cost": self._accounts.bill(effort), "why": error.reason}
                 return None
-        self._prudence.summarised(job.scope, job.view.turns, calls, job.key)
+        self._prudence.summarised(job.scope, job.view.turns, effort.calls, job.key)
         stats = {
-            "calls": calls,
-            "seconds": round(self._clock.monotonic() - begun, 2),
-            "summarizer": endpoint.model if endpoint else None,
-            "depth": 1 + (base.stats.get("depth", 1) if base else 0),
+            **tried(effort, self._clock.monotonic() - begun),
+            "summarizer": by,
+            "depth": (base.stats.get("depth", 1) if base else 0) + (job.since < job.plan.start),
+            "cost": self._accounts.bill(effort),
         }
         found = await asyncio.shield(evidence)
-        made = await self._aside.run(self._compose, job, found, told, Rung.MODEL, stats)
-        await self._checkpoints.keep(made)
-        return made
+        made = await self._aside.run(self._compose, job, found, told, flight.advice.notes, stats)
+        return await self._kept(job, made)
 
-    def _compose(self, job: Job, evidence: Evidence, told: str | None, rung: Rung, stats: dict[str, Any]) -> Checkpoint:
+    async def _told(self, job: Job, advice: Advice, effort: Effort) -> tuple[str, str]:
+        """The prose, and who wrote it. Raises SummaryError."""
         plan = job.plan
-        text = replacement.compose(
-            evidence=evidence, prose=told, budget=plan.text, window=job.window, count=self._count, form=plan.form
+        since = job.since
+        messages = await self._aside.run(_parse, job.turns[since : plan.start])
+        previous = [text for text in (advice.notes, plan.base.prose if plan.base else None) if text]
+        task = Task(
+            messages=messages,
+            first=since,
+            starts=[s - since for s in rounds(job.view.turns[: plan.start]) if s >= since] or [0],
+            previous="\n\n".join(previous) or None,
+            form=plan.form,
+            budget=max(PROSE_LEAST, int(PROSE_SHARE * plan.text)),
+            instructions=advice.instructions,
         )
-        return self._checkpoint(job, text, told if rung == Rung.MODEL and told else "", rung, stats)
+        if advice.summary is not None:
+            try:
+                return await self._narrator.vet(task, advice.summary, effort), HOOK
+            except SummaryError as error:
+                log.warning("a hook's summary was refused: %s", error.reason)
+        if advice.skip:
+            raise SummaryError("skipped")
+        told, endpoint = await self._narrator.tell(task, job.endpoints, effort)
+        return told, endpoint.model
 
-    def _without_model(self, job: Job, evidence: Evidence) -> Checkpoint:
+    def _compose(self, job: Job, evidence: Evidence, told: str, notes: str | None, stats: dict[str, Any]) -> Checkpoint:
+        """The replacement with a summary in it."""
+        evidence = _with(evidence, notes)
+        kept, taken = audited(told, evidence.messages)
+        text = self._text(job, evidence, kept)
+        return self._checkpoint(job, text, told, Rung.MODEL, {**stats, "audit": taken})
+
+    def _without_model(self, job: Job, evidence: Evidence, notes: str | None, stats: dict[str, Any]) -> Checkpoint:
         """The last rung: what the summary before this one told, an outline of what came since, pins and ledger."""
         base = job.plan.base
-        told = None
+        told = [notes] if notes else []
         if base is not None and base.start <= job.plan.start:
-            since = _parse(job.turns[base.start : job.plan.start])
-            room = max(50, job.plan.text // 4)
-            told = base.prose + "\n\n" + outline(since, room, self._count, base.start) if since else base.prose
-        return self._compose(job, evidence, told, Rung.DIGEST, {"calls": 0})
+            told.append(base.prose)
+        if told and (since := _parse(job.turns[job.since : job.plan.start])):
+            told.append(outline(since, max(50, job.plan.text // 4), self._count, job.since))
+        text = self._text(job, _with(evidence, notes), "\n\n".join(told) or None)
+        return self._checkpoint(job, text, "", Rung.DIGEST, stats)
+
+    def _text(self, job: Job, evidence: Evidence, told: str | None) -> str:
+        plan = job.plan
+        return replacement.compose(
+            evidence=evidence, prose=told, budget=plan.text, window=job.window, count=self._count, form=plan.form
+        )
 
     def _trimmed(self, job: Job) -> Checkpoint:
         base = job.plan.base
         if base is None:
             return self._checkpoint(job, "", "", Rung.CLEARED, {"calls": 0})
-        return self._checkpoint(job, base.text, base.prose, base.rung, {**base.stats, "calls": 0})
+        of_the_text = ("summarizer", "depth", "room", "form")
+        kept: dict[str, Any] = {name: base.stats[name] for name in of_the_text if name in base.stats}
+        return self._checkpoint(job, base.text, base.prose, base.rung, {**kept, "calls": 0})
 
     def _checkpoint(self, job: Job, text: str, prose: str, rung: Rung, stats: dict[str, Any]) -> Checkpoint:
         plan = job.plan
@@ -244,8 +312,10 @@ class Compactor:
             prose=prose,
         )
         after = job.view.size_with(made)
-        record = {"before": job.view.total, "after": after, "reason": plan.reason, "form": plan.form, **stats}
+        record = {"form": plan.form, **stats, "before": job.view.total, "after": after, "reason": plan.reason}
+        record["saves"] = self._accounts.saving(job.target, job.view.total, after)
         if plan.text:
+            record["range"] = [job.since, plan.start]  # the turns that were told for the first time
             record["room"] = plan.text  # what the text was given: with more, it is rendered again
         return replace(made, stats=record)
 
@@ -281,9 +351,23 @@ class Compactor:
         found = [
             c
             for c in self._checkpoints.cached([job.key], "")
-            if c.rung == Rung.MODEL and c.start == job.plan.start and c.id not in known
+            if c.rung == Rung.MODEL and (c.start, c.end) == (job.plan.start, job.plan.end) and c.id not in known
         ]
         return min(found, key=lambda c: c.created) if found else None
+
+
+def _name(job: Job) -> tuple[Hashable, ...]:
+    """What a replacement without a summary depends on, but for its room."""
+    plan = job.plan
+    base = plan.base.id if plan.base else None
+    return (job.key, plan.start, plan.end, plan.carry, plan.trims, plan.form, plan.reason, base)
+
+
+def _with(evidence: Evidence, notes: str | None) -> Evidence:
+    """With notes as something that was said: their names are not made up. No pins and no ledger come of them."""
+    if not notes:
+        return evidence
+    return replace(evidence, messages=[*evidence.messages, {"role": "user", "content": notes}])
 
 
 def _parse(raw: Sequence[bytes]) -> list[dict[str, Any]]:

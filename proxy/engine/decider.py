@@ -6,11 +6,13 @@ import re
 from dataclasses import replace
 
 from proxy.core.budget import Budget, budget
+from proxy.core.checkpoint import Checkpoint, Rung
 from proxy.core.overflow import Overflow
-from proxy.core.plan import Compact, Pass, Plan, View, plan
+from proxy.core.plan import AHEAD, Compact, Forward, Pass, Plan, View, ahead, better, plan
 from proxy.engine.checkpoints import Checkpoints
 from proxy.engine.knowledge import Knowledge
 from proxy.engine.reader import Reader
+from proxy.engine.rejoin import Rejoining
 from proxy.engine.story import Sending, Story
 from proxy.engine.windows import Windows
 from proxy.settings import Settings
@@ -46,6 +48,7 @@ class Decider:
         self._checkpoints = checkpoints
         self._knowledge = knowledge
         self._windows = windows
+        self._rejoining = Rejoining()
 
     def window(self, story: Story) -> int | None:
         """The window of the model that is asked, in tokens; None if nobody knows."""
@@ -79,9 +82,32 @@ class Decider:
         decision = plan(view, sizes, clearing=clearing, reason=reason)
         if isinstance(decision, Compact) and not story.fetched:
             story.fetched = True
-            if await self._checkpoints.fetch(story.tenant, story.keys):
+            if await self._checkpoints.fetch(story.tenant, story.keys) or await self._rejoined(story):
                 decision = plan(self._look(story), sizes, clearing=clearing, reason=reason)
+            if not isinstance(decision, Pass):
+                self._rejoining.remember(story.tenant, view.turns, story.keys)
+        if isinstance(decision, Compact) and reason == "over-limit" and self.useless(story) == "refused":
+            return Forward("failed")  # it took the original; should that be too long by now, it will say so
         return decision
+
+    def useless(self, story: Story) -> str | None:
+        """Why no summary should be paid for this conversation now; None: nothing speaks against it."""
+        return self._knowledge.useless(story.target, story.keys)
+
+    def was_useless(self, story: Story, checkpoint: Checkpoint, reason: str) -> None:
+        """`checkpoint` did not help; `reason` is one of `knowledge.USELESS`."""
+        self._knowledge.was_useless(story.target, checkpoint.key, reason)
+
+    def ahead(self, story: Story, sending: Sending) -> Compact | None:
+        """What to make now that `sending` was answered, before the next request of its conversation comes."""
+        sizes = self.budget(story)
+        if sizes is None or story.view is None or sending.counted is None or self.useless(story):
+            return None
+        if sending.checkpoint is not None and sending.checkpoint.rung == Rung.DIGEST:
+            return better(self._look(story), sizes, sending.checkpoint)
+        if story.view.tokens(sending.counted, sending.form) <= (1 - AHEAD) * sizes.limit:
+            return None
+        return ahead(self._look(story), sizes, clearing=self._settings.clearing)
 
     async def count(self, story: Story) -> int | None:
         """Our count of the request as the client sent it; None if it cannot be read."""
@@ -89,6 +115,17 @@ class Decider:
             return None
         assert story.reading is not None
         return story.reading.head_tokens + sum(t.tokens for t in story.reading.turns)
+
+    async def _rejoined(self, story: Story) -> bool:
+        """Whether the request is what its client left of a conversation that is known; the story goes on with that."""
+        view = story.view
+        assert view is not None
+        found = None if view.known else self._rejoining.find(story.tenant, view.turns, story.keys)
+        if found is None:
+            return False
+        story.keys = found
+        await self._checkpoints.fetch(story.tenant, story.keys)
+        return True
 
     async def _read(self, story: Story) -> bool:
         if story.reading is None:
@@ -100,7 +137,9 @@ class Decider:
     def _look(self, story: Story) -> View:
         reading = story.reading
         assert reading is not None
-        known = self._checkpoints.cached(story.keys, str(story.target))
+        there = self._checkpoints.cached(story.keys, str(story.target))
+        moved = [checkpoint.moved(story.keys.index(checkpoint.key)) for checkpoint in there]
+        known = tuple(checkpoint for checkpoint in moved if checkpoint is not None)
         ratios = {form: self._knowledge.ratio(story.target, story.keys, form) for form in ("", *(c.id for c in known))}
         story.view = View(
             head=reading.head_tokens,

@@ -12,6 +12,8 @@ from proxy.access import tenant
 from proxy.core import envelope
 from proxy.core.coding import CODINGS, Codings, decode
 from proxy.core.wire import REWRITTEN, first, response_headers, without
+from proxy.engine.background import Background
+from proxy.engine.bill import Accounts
 from proxy.engine.checkpoints import Checkpoints
 from proxy.engine.decider import Decider
 from proxy.engine.knowledge import Knowledge, Target
@@ -42,8 +44,10 @@ class Engine:
         router: Router,
         decider: Decider,
         preparer: Preparer,
+        background: Background,
         checkpoints: Checkpoints,
         knowledge: Knowledge,
+        accounts: Accounts,
         clock: Clock,
         codings: Codings = CODINGS,
     ) -> None:
@@ -54,8 +58,10 @@ class Engine:
         self._router = router
         self._decider = decider
         self._preparer = preparer
+        self._background = background
         self._checkpoints = checkpoints
         self._knowledge = knowledge
+        self._accounts = accounts
         self._clock = clock
         self._codings = codings
 
@@ -171,6 +177,8 @@ class Engine:
         if sending.checkpoint is not None:
             headers.append((b"x-compaction-checkpoint", sending.checkpoint.id.encode()))
             how = f" by={sending.checkpoint.rung.name.lower()}"
+            if view is not None and sending.counted is not None and 200 <= answer.status < 300:
+                self._accounts.served(story.target, view.total, view.tokens(sending.counted))
         if sending.would is not None:
             headers.append((b"x-compaction-would", "; ".join(sending.would).encode()))
             how = f" would={'/'.join(sending.would)}"
@@ -188,12 +196,13 @@ class Engine:
         learns = sending.counted is not None or sending.outcome == ("pass", "window-unknown")
         if learns and sending.route is None and 200 <= answer.status < 300:
 
-            async def report(prompt: int, cached: bool) -> None:
+            async def report(prompt: int | None, cached: bool) -> None:
                 counted = sending.counted if sending.counted is not None else await self._decider.count(story)
-                if counted is not None:
+                if counted is not None and prompt is not None:
                     await self._knowledge.saw_usage(
                         story.target, story.tenant, story.keys[-1], counted, prompt, form=sending.form, cached=cached
                     )
+                self._background.after(story, sending)
 
         return Observed(answer, (*response_headers(answer.headers), *headers), report, self._codings)
 
@@ -204,6 +213,7 @@ class Engine:
             headers = without(headers, REWRITTEN)
         prepared = call(route, story.incoming)
         timeout = route.policy.timeout
+        self._background.make_way(route.origin)
         try:
             return await self._upstream.send(
                 replace(prepared, headers=headers, body=sending.body, head_timeout=timeout)

@@ -46,6 +46,17 @@ WEIGHT = 0.3
 RECENT = 64
 """Prefixes looked back for a count of this conversation: a few turns, however many calls each takes."""
 
+RESTS = 300.0
+"""Seconds in which no summary is paid for a conversation whose compaction an upstream refused: as long as providers'
+prompt caches live, so that a user who tries again at once costs nothing."""
+
+USELESS = {
+    "refused": "the upstream took the original, and not what was made of it",
+    "too-long": "the upstream found it too long even so",
+    "timeout": "it was not answered in time even so",
+}
+"""Why a compaction was of no use: all there is, with what the log says."""
+
 MOST_TARGETS = 2_000
 LONGEST_NAME = 200
 """Characters of a model's name. Clients choose names, as many and as long as they like, and some upstreams take any."""
@@ -82,6 +93,7 @@ class Knowledge:
         self._counts_output: LRUCache[str, bool] = LRUCache(MOST_TARGETS)
         self._stated: LRUCache[str, float] = LRUCache(10_000)  # by tenant, from errors, until a usage says more
         self._short: LRUCache[str, int] = LRUCache(MOST_TARGETS)  # answers in a row that counted far less than was sent
+        self._useless: LRUCache[str, tuple[str, float]] = LRUCache(10_000)  # why and until when, by prefix
         self._ratios: LRUCache[str, float] = LRUCache(40_000)  # by conversation prefix, and by its forms
 
     async def load(self) -> None:
@@ -182,6 +194,19 @@ class Knowledge:
         if name not in self._counts_output:
             self._counts_output[name] = True
             await self._remember("counts_output", name, "true", 30 * 24 * 3600.0)
+
+    def was_useless(self, target: Target, key: str, reason: str) -> None:
+        """A compaction of the prefix `key` did not help there. `reason` is one of `USELESS`."""
+        self._useless[f"{target} {key}"] = (reason, self._clock.monotonic() + RESTS)
+        log.warning("a compaction was of no use, no more summaries for %d s: %s", RESTS, USELESS[reason])
+
+    def useless(self, target: Target, keys: Sequence[str]) -> str | None:
+        """Why compactions of this conversation were of no use there, if that was minutes ago."""
+        if not self._useless:
+            return None
+        now, name = self._clock.monotonic(), f"{target} "
+        found = (self._useless[name + key] for key in reversed(keys) if name + key in self._useless)
+        return next((reason for reason, until in found if until > now), None)
 
     async def _saw_less(self, name: str, tenant: str, prompt: int, cached: bool) -> None:
         """Far fewer tokens than were sent. Some servers (Ollama) drop the beginning of what is too long, and say

@@ -9,7 +9,7 @@ import logging
 import secrets
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 from cachetools import LRUCache
@@ -21,6 +21,8 @@ from proxy.core.outline import outline
 from proxy.core.redact import redact
 from proxy.core.replacement import condense
 from proxy.engine.aside import Aside
+from proxy.engine.bill import Charge, Effort
+from proxy.engine.knowledge import Target
 from proxy.engine.prudence import Prudence
 from proxy.errors import SummaryError
 from proxy.ports import Headers, Summariser, SummaryAnswer, SummaryCall
@@ -72,7 +74,8 @@ WORDS_PER_TOKEN = 0.7
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """A summariser that may be asked, and how. `scale`: its tokens for one of ours, None if unknown."""
+    """A summariser that may be asked, and how. `scale`: its tokens for one of ours, None if unknown. `instructions` and
+    `prompt` are the operator's (see `core.summary.prompt`)."""
 
     url: str
     headers: Headers
@@ -83,6 +86,13 @@ class Endpoint:
     scale: float | None
     silence: float
     total: float
+    instructions: str | None = None
+    prompt: str | None = None
+
+    @property
+    def target(self) -> Target:
+        """Whose prices hold."""
+        return Target(self.url.partition("?")[0].removesuffix("/chat/completions"), self.model)
 
     @property
     def name(self) -> str:
@@ -93,7 +103,7 @@ class Endpoint:
 @dataclass(frozen=True, slots=True)
 class Task:
     """What is to be told. `messages` are parsed and start at turn `first`; `starts` are the starts of their rounds.
-    `budget`: our tokens that the prose may take."""
+    `budget`: our tokens that the prose may take. `instructions`: those that hold for this one alone."""
 
     messages: Sequence[dict[str, Any]]
     first: int
@@ -101,6 +111,7 @@ class Task:
     previous: str | None
     form: summary.Form
     budget: int
+    instructions: str | None = None
 
 
 class Narrator:
@@ -111,18 +122,19 @@ class Narrator:
         self._aside = Aside(1)  # between two calls there is little to do: none of it needs to wait, or to be at once
         self._scales: LRUCache[str, float] = LRUCache(1_000)  # by endpoint: its tokens for one of ours
 
-    async def tell(self, task: Task, endpoints: Sequence[Endpoint]) -> tuple[str, int, Endpoint]:
-        """The prose, how many calls it took, and who wrote it. Raises SummaryError when nobody could."""
+    async def tell(self, task: Task, endpoints: Sequence[Endpoint], effort: Effort) -> tuple[str, Endpoint]:
+        """The prose, and who wrote it. Raises SummaryError when nobody could; `effort` takes down what it took."""
         reason = "resting"
         for endpoint in endpoints:
             if not self._prudence.may_call(endpoint.name, endpoint.calls_per_hour):
                 continue
             scale = self._scales.get(endpoint.name) or endpoint.scale
-            work = _Work(self._summariser, self._prudence, self._aside, self._count, task, endpoint, scale)
+            work = _Work(self._summariser, self._prudence, self._aside, self._count, task, endpoint, scale, effort)
             try:
                 told = await work.run()
             except SummaryError as error:
                 reason = error.reason
+                effort.failed.append(reason)
                 self._prudence.failed(endpoint.name)
                 log.warning("the summarizer %.100a failed: %s", endpoint.model, reason)
                 continue
@@ -130,8 +142,22 @@ class Narrator:
                 if work.scale is not None:
                     self._scales[endpoint.name] = work.scale  # corrected by what its answers said
             self._prudence.worked(endpoint.name)
-            return told, work.calls, endpoint
+            return told, endpoint
         raise SummaryError(reason)
+
+    async def vet(self, task: Task, text: str, effort: Effort) -> str:
+        """A summary that somebody else wrote, judged like a model's. Raises SummaryError if it is none."""
+
+        def vetted() -> tuple[str, str | None]:
+            source = "\n\n".join(transcript.render(task.messages, task.first))
+            answer = SummaryAnswer(text, "stop")
+            return _judged(answer, source, task, self._count, effort, previous=task.previous, last=True)
+
+        told, reason = await self._aside.run(vetted)
+        if reason is not None:
+            effort.refused.append(reason)
+            raise SummaryError(reason)
+        return told
 
 
 class _Work:
@@ -146,6 +172,7 @@ class _Work:
         task: Task,
         endpoint: Endpoint,
         scale: float | None,
+        effort: Effort,
     ) -> None:
         self._summariser = summariser
         self._prudence = prudence
@@ -155,7 +182,9 @@ class _Work:
         self._endpoint = endpoint
         self.scale = scale
         self.calls = 0
+        self._effort = effort
         self._sent = 0  # tokens of transcript in the last call
+        self._asked = 0  # tokens of all of it
         self._most = 1 << 40  # how many a call may have, once one was refused
 
     async def run(self) -> str:
@@ -215,13 +244,16 @@ class _Work:
         return max(LEAST_ROOM, min(room, self._most))
 
     def _prompt(self, text: str, previous: str | None, correction: str | None) -> tuple[str, str]:
+        wishes = [wish.strip() for wish in (self._endpoint.instructions, self._task.instructions) if wish]
         return summary.prompt(
             form=self._task.form,
             transcript=text,
             nonce=secrets.token_hex(6),
             previous=previous,
             max_words=max(60, int(self._task.budget * WORDS_PER_TOKEN)),
+            instructions="\n".join(wishes),
             correction=correction,
+            template=self._endpoint.prompt,
         )
 
     async def _fold(self, blocks: Sequence[str], ranges: Sequence[tuple[int, int]], room: int) -> str:
@@ -249,37 +281,43 @@ class _Work:
         for last in (False, True):
             answer = await self._ask(text, previous, correction, output)
             last = last or self.calls >= CALLS_MOST
-            told, reason = await self._aside.run(self._judged, answer, text, previous, last)
+            judged = partial(_judged, answer, text, self._task, self._count, self._effort, previous=previous, last=last)
+            told, reason = await self._aside.run(judged)
             if reason is None:
                 return told
+            self._effort.refused.append(reason)
             if last:
                 raise SummaryError(reason)
-            # A reasoning model eats a small allowance before it writes: double it, once.
-            output *= 2 if reason in ("unfinished", "empty") else 1
+            if reason in ("unfinished", "empty"):
+                output = self._more(output)
             correction = summary.correction(reason)
         raise SummaryError("unfinished")  # not reached: the second answer is the last one
 
-    def _judged(self, answer: SummaryAnswer, text: str, previous: str | None, last: bool) -> tuple[str, str | None]:
-        """The summary in an answer, or why there is none. Nothing of it is kept, or sent again, with its secrets."""
-        told = redact(summary.clean(answer.text))
-        reason = judge(told, finish_reason=answer.finish_reason, source=text, previous=previous)
-        if reason is not None:
-            mended = mend(told, reason) if last or reason == "unfinished" else None
-            if mended is None:
-                return told, reason
-            told = mended
-        most = LONGEST * self._task.budget
-        return told if self._count(told) <= most else condense(told, most, self._count), None
+    def _more(self, output: int) -> int:
+        """A reasoning model eats a small allowance before it writes: it gets twice as much, once, as far as its window
+        has room behind the prompt."""
+        window = self._endpoint.window or ASSUMED_WINDOW
+        return max(output, min(2 * output, window - int(self._asked * max(1.0, self.scale or 1.0))))
 
     async def _ask(self, text: str, previous: str | None, correction: str | None, output: int) -> SummaryAnswer:
         call, sizes = await self._aside.run(self._call, text, previous, correction, output)
         self.calls += 1
+        self._effort.calls += 1
         self._sent, counted = sizes
+        self._asked = counted
         self._prudence.called(self._endpoint.name)
         answer = await self._summariser.ask(call)
+        self._effort.charges.append(await self._aside.run(self._charge, answer, counted))
         if answer.prompt_tokens is not None and counted < answer.prompt_tokens < MOST_SCALE * counted:
             self.scale = answer.prompt_tokens / counted
         return answer
+
+    def _charge(self, answer: SummaryAnswer, counted: int) -> Charge:
+        prompt, output = answer.prompt_tokens, answer.completion_tokens
+        stated = prompt is not None and output is not None
+        if prompt is None:
+            prompt = int(counted * (self.scale or 1.0))
+        return Charge(self._endpoint.target, prompt, self._count(answer.text) if output is None else output, stated)
 
     def _call(
         self, text: str, previous: str | None, correction: str | None, output: int
@@ -298,6 +336,30 @@ class _Work:
             total=endpoint.total,
         )
         return call, (self._count(text), self._count(system) + self._count(user))
+
+
+def _judged(
+    answer: SummaryAnswer,
+    text: str,
+    task: Task,
+    count: Callable[[str], int],
+    effort: Effort,
+    *,
+    previous: str | None,
+    last: bool,
+) -> tuple[str, str | None]:
+    """The summary of `text` in an answer, or why there is none. Nothing of it is kept, or sent again, with its secrets.
+    The `last` answer is mended where a machine can do that."""
+    told = redact(summary.clean(answer.text))
+    reason = judge(told, finish_reason=answer.finish_reason, source=text, previous=previous)
+    if reason is not None:
+        mended = mend(told, reason) if last or reason == "unfinished" else None
+        if mended is None:
+            return told, reason
+        told = mended
+        effort.mended += 1
+    most = LONGEST * task.budget
+    return told if count(told) <= most else condense(told, most, count), None
 
 
 def _newest(blocks: Sequence[str], rounds: Sequence[tuple[int, int]], most: int) -> Sequence[tuple[int, int]]:

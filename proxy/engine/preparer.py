@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import logging
+from dataclasses import replace
 
 from proxy.core import envelope, rewrite
 from proxy.core.checkpoint import Checkpoint
 from proxy.core.plan import Compact, Forward, Pass, Plan
+from proxy.engine.background import Background
 from proxy.engine.checkpoints import Checkpoints
-from proxy.engine.compactor import Compactor, Job
+from proxy.engine.compactor import Compactor
 from proxy.engine.decider import Decider
 from proxy.engine.faults import place
-from proxy.engine.knowledge import Knowledge, Target
-from proxy.engine.narrator import Endpoint
+from proxy.engine.jobs import Jobs
 from proxy.engine.prudence import Prudence
 from proxy.engine.story import Sending, Story
-from proxy.engine.windows import Windows
 from proxy.errors import ProxyError
 from proxy.ports import Clock
 from proxy.routing import Router
@@ -30,8 +30,8 @@ class Preparer:
         router: Router,
         decider: Decider,
         checkpoints: Checkpoints,
-        knowledge: Knowledge,
-        windows: Windows,
+        jobs: Jobs,
+        background: Background,
         compactor: Compactor,
         prudence: Prudence,
         clock: Clock,
@@ -39,8 +39,8 @@ class Preparer:
         self._router = router
         self._decider = decider
         self._checkpoints = checkpoints
-        self._knowledge = knowledge
-        self._windows = windows
+        self._jobs = jobs
+        self._background = background
         self._compactor = compactor
         self._prudence = prudence
         self._clock = clock
@@ -49,14 +49,20 @@ class Preparer:
         """What to send now. Fails open."""
         try:
             decision = await self._decider.decide(story, below, reason)
-            return await self._perform(story, decision)
+            late = None
+            if isinstance(decision, Compact) and decision.text and story.mode == "compact":
+                late = await self._background.join(story)
+                if late is not None:
+                    decision = await self._decider.decide(story, below, reason)
+            return await self._perform(story, decision, late or False)
         except ProxyError as error:
             log.warning("not compacted: %s", type(error).__name__)
         except Exception as error:
             log.error("not compacted: %s", place(error))
         return Sending(self.original(story), ("forward", "failed"))
 
-    async def _perform(self, story: Story, decision: Plan) -> Sending:
+    async def _perform(self, story: Story, decision: Plan, late: bool) -> Sending:
+        """`late`: a summary for this conversation is under way and was waited for; no other is asked for beside it."""
         observing = story.mode == "observe"
         if isinstance(decision, Pass | Forward) or observing:
             would = (_name(decision), decision.reason)
@@ -71,7 +77,7 @@ class Preparer:
                 self._prudence.reused(
                     story.scope, decision.base.key
                 )  # a prefix came again, and its summary goes on in the new one
-            checkpoint = await self._make(story, decision)
+            checkpoint = await self._make(story, decision, late)
         else:
             checkpoint = decision.checkpoint
             self._prudence.reused(story.scope, checkpoint.key)
@@ -87,20 +93,10 @@ class Preparer:
         )
         return Sending(body, (_name(decision), decision.reason), counted, checkpoint)
 
-    async def _make(self, story: Story, decision: Compact) -> Checkpoint:
-        view, reading = story.view, story.reading
-        assert view is not None and reading is not None
-        sizes = self._decider.budget(story)
-        job = Job(
-            tenant=story.tenant,
-            key=story.keys[decision.end],
-            scope=story.scope,
-            plan=decision,
-            view=view,
-            turns=story.request.messages[reading.head :],
-            window=sizes.window if sizes else view.total,
-            endpoints=self._endpoints(story),
-        )
+    async def _make(self, story: Story, decision: Compact, late: bool) -> Checkpoint:
+        job = self._jobs.job(story, decision)
+        if late or self._decider.useless(story):
+            job = replace(job, endpoints=())
         story.incoming.waiting(True)
         try:
             return await self._compactor.make(job, max(0.0, story.deadline - self._clock.monotonic()))
@@ -124,30 +120,6 @@ class Preparer:
         route = self._router.route(name, story.incoming.headers, story.incoming.upstream)
         body = envelope.write(story.request, model=route.upstream_model or name)
         return Sending(body, ("forward", "failover"), route=route)
-
-    def _endpoints(self, story: Story) -> tuple[Endpoint, ...]:
-        """Who may be asked for the summary, in order. Text goes to no origin but the request's own, unless named."""
-        router, route = self._router, story.route
-        own = router.summariser_settings(route)
-        url, headers = router.summariser_url(route), router.summariser_headers(route, story.incoming.headers)
-        found = []
-        for model in (own.model or story.target.model, *own.fallbacks):
-            target = Target(url.removesuffix("/chat/completions"), model)
-            known = own.window or router.route(model, ()).policy.window
-            found.append(
-                Endpoint(
-                    url=url,
-                    headers=headers,
-                    model=model,
-                    window=self._windows.of(target, story.tenant, known, headers),
-                    max_tokens=own.max_tokens,
-                    calls_per_hour=own.calls_per_hour,
-                    scale=self._knowledge.factor(target),
-                    silence=own.silence,
-                    total=own.total,
-                )
-            )
-        return tuple(found)
 
 
 def _name(decision: Plan) -> str:

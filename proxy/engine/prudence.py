@@ -70,6 +70,7 @@ class Prudence:
                 talk.unused,
                 _first_change(talk.digests, turns),
             )
+        talk.digests = tuple(t.digest for t in turns)  # as it goes on, it stays the same one
         return False
 
     def summarised(self, scope: str, turns: Sequence[Turn], calls: int, key: str) -> None:

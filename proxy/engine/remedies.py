@@ -82,8 +82,16 @@ class Remedies:
             found = self._without_reasoning(sending) or self._rejected(sending, trouble)
         elif sending.checkpoint is not None and trouble.status in REFUSED:
             found = self._rejected(sending, trouble)
-        again = found is not None and found.route is None and found.body in self._sent
-        return None if again else found
+        if found is not None and found.route is None and found.body in self._sent:
+            found = None
+        if found is None or found.route is not None:
+            self._gave_up(sending, trouble)
+        return found
+
+    def _gave_up(self, sending: Sending, trouble: Trouble) -> None:
+        reason = "too-long" if trouble.overflow is not None else "timeout" if trouble.timed_out else None
+        if sending.checkpoint is not None and reason is not None:
+            self._decider.was_useless(self._story, sending.checkpoint, reason)
 
     def tells_more(self, trouble: Trouble) -> bool:
         """Whether this answer is worth more to the client than the refusal before it: the newest overflow is, what
@@ -94,6 +102,7 @@ class Remedies:
         """The last attempt was answered: if that was the original, what we had made of it was at fault."""
         if self._suspect is not None:
             self._checkpoints.reject(self._suspect, str(self._story.target))
+            self._decider.was_useless(self._story, self._suspect, "refused")
 
     async def _shorter(self, sending: Sending, said: Overflow) -> Sending | None:
         """Take in the numbers and replan; nothing that is no shorter is sent again."""

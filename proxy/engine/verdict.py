@@ -41,6 +41,9 @@ INLINE_BYTES = 4 * 1024
 TAIL = 16 * 1024
 """Bytes at an answer's end in which its `usage` is looked for."""
 
+UNPACKED_MOST = 16 * 1024 * 1024
+"""Bytes of a compressed answer that are unpacked to find it: 64,000 tokens at 250 bytes an event."""
+
 _USAGE = re.compile(rb'(?<!\\)"prompt_tokens"\s*:\s*(\d{1,9})(?!\d)')
 """In a completion's text the quotes are escaped, so this matches a true key only."""
 
@@ -121,13 +124,47 @@ async def _next(chunks: AsyncIterator[bytes]) -> bytes | None:
     return await anext(chunks, None)
 
 
-class Observed:
-    """An answer whose `usage` is reported when it has been passed on to its end."""
+class _Tail:
+    """The end of what a body says, its content codings undone on the side; nothing of one that cannot be read."""
 
-    def __init__(self, answer: Answer, headers: Headers, report: Callable[[int, bool], Awaitable[None]] | None) -> None:
+    def __init__(self, answer: Answer, codings: Codings) -> None:
+        coding = first(answer.headers, b"content-encoding")
+        self._decoder: Decoder | None = None
+        self._readable = True
+        self.bytes = b""
+        if coding is not None:
+            try:
+                self._decoder = Decoder(coding, UNPACKED_MOST, codings=codings)
+            except Undecodable:
+                self._readable = False
+
+    def feed(self, chunk: bytes) -> None:
+        if not self._readable:
+            return
+        if self._decoder is not None:
+            try:
+                chunk = self._decoder.feed(chunk)
+            except Undecodable:
+                self._readable, self.bytes = False, b""
+                return
+        self.bytes = (self.bytes + chunk)[-TAIL:] if len(chunk) < TAIL else chunk[-TAIL:]
+
+
+class Observed:
+    """An answer whose end is reported when it has been passed on: the prompt's tokens, if it stated them, and whether
+    those that were cached come on top."""
+
+    def __init__(
+        self,
+        answer: Answer,
+        headers: Headers,
+        report: Callable[[int | None, bool], Awaitable[None]] | None,
+        codings: Codings = CODINGS,
+    ) -> None:
         self._answer = answer
         self._headers = headers
         self._report = report
+        self._tail = _Tail(answer, codings)
 
     @property
     def status(self) -> int:
@@ -138,19 +175,18 @@ class Observed:
         return self._headers
 
     async def chunks(self) -> AsyncIterator[bytes]:
-        report = self._report
-        tail = b""
+        report, tail = self._report, self._tail
         async for chunk in self._answer.chunks():
             yield chunk
             if report is not None:
-                tail = (tail + chunk)[-TAIL:] if len(chunk) < TAIL else chunk[-TAIL:]
+                tail.feed(chunk)
         if report is not None:
-            found = _USAGE.findall(tail)
-            if found:
-                try:
-                    await report(int(found[-1]), _cached(tail) > int(found[-1]))
-                except Exception as error:  # the client has its answer: what we make of it must not break it off
-                    log.error("a usage was not taken in: %s", place(error))
+            found = _USAGE.findall(tail.bytes)
+            prompt = int(found[-1]) if found else None
+            try:
+                await report(prompt, prompt is not None and _cached(tail.bytes) > prompt)
+            except Exception as error:  # the client has its answer: what we make of it must not break it off
+                log.error("a usage was not taken in: %s", place(error))
 
     async def aclose(self) -> None:
         await self._answer.aclose()

@@ -19,6 +19,11 @@ def doubts(settings: Settings) -> Iterator[str]:
             yield f"{key}: {url} should end before {_ENDPOINT}: the path of a request is put behind it"
         elif not path:
             yield f"{key}: {url} has no path, and most servers want one that ends in /v1"
+    if (settings.hooks.webhook or settings.hooks.python) and settings.hooks.timeout >= settings.summarizer.wait > 0:
+        yield (
+            f"hooks.timeout: {settings.hooks.timeout:g} s are not less than summarizer.wait: a request that a slow "
+            "hook holds up goes out with a summary made without a model"
+        )
     earlier: list[str] = []
     for pattern, model in settings.models.items():
         if model.window is not None and model.compact_at is not None and model.compact_at > model.window:
@@ -34,6 +39,9 @@ def _addresses(settings: Settings) -> Iterator[tuple[str, str]]:
     found: list[tuple[str, str | None]] = [("upstream", settings.upstream)]
     found += [(f"upstreams.{name}.url", upstream.url) for name, upstream in settings.upstreams.items()]
     found.append(("summarizer.upstream", settings.summarizer.upstream))
+    for name, upstream in settings.upstreams.items():
+        if upstream.summarizer is not None:
+            found.append((f"upstreams.{name}.summarizer.upstream", upstream.summarizer.upstream))
     for pattern, model in settings.models.items():
         found.append((f"models.{pattern}.upstream", model.upstream))
         if model.summarizer is not None:

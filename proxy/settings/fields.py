@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import re
 from collections.abc import Iterator
@@ -17,6 +18,7 @@ from pydantic import (
     SecretStr,
     TypeAdapter,
     ValidationError,
+    field_validator,
     model_validator,
 )
 from pydantic_core import InitErrorDetails, PydanticCustomError
@@ -25,6 +27,9 @@ CLIENT = "client"
 """As an `api_key`: the client's own credentials are passed on."""
 ANYONE = "anyone"
 """As `clients`: nobody is asked for a key."""
+
+PLACEHOLDERS = ("words",)
+"""What may stand in a prompt, in braces, to be replaced; `core/summary.py` does that."""
 
 
 def _url(text: str) -> str:
@@ -81,6 +86,14 @@ def _key(secret: SecretStr | None) -> SecretStr | None:
     return secret if text else None
 
 
+def _prompt(text: str) -> str:
+    unknown = sorted(set(re.findall(r"(?<![{$])\{(\w+)\}(?!\})", text)) - set(PLACEHOLDERS))
+    if unknown:
+        known = ", ".join(f"{{{name}}}" for name in PLACEHOLDERS)
+        raise ValueError(f"must have no other placeholder than {known}; there is {{{unknown[0]}}}")
+    return text
+
+
 Mode = Literal["compact", "observe", "passthrough"]
 Seconds = Annotated[float, Field(gt=0)]
 Tokens = Annotated[int, Field(ge=256)]
@@ -91,6 +104,7 @@ TenantRule = Annotated[str, AfterValidator(_tenant)]
 StoreName = Annotated[str, AfterValidator(_store)]
 Key = Annotated[SecretStr | None, AfterValidator(_key)]
 Name = Annotated[str, Field(min_length=1)]
+Prompt = Annotated[str, Field(min_length=1), AfterValidator(_prompt)]
 
 
 class Section(BaseModel):
@@ -127,6 +141,11 @@ class SummarizerSettings(Section):
     """The most summary calls in an hour; beyond it summaries are made without a model."""
     fallbacks: tuple[Name, ...] = ()
     """Models to ask, in this order, when `model` fails; served at the same place."""
+    instructions: Name | None = None
+    """What to tell the summarizer beside its task; a text, or `file:PATH` (relative to this file)."""
+    prompt: Prompt | None = None
+    """The task in your words, in place of the built-in sections and rules; `{words}` in it is replaced by how many
+    words a summary may have. A text, or `file:PATH` (relative to this file)."""
 
 
 class ModelSettings(Section):
@@ -161,6 +180,8 @@ class UpstreamSettings(Section):
     api_key: Key = None
     """The key for it, sent instead of the client's own; unset, or the word `client`: a client that uses the address
     above passes its own on, to requests that a model brings here only the word does."""
+    summarizer: SummarizerSettings | None = None
+    """Who summarizes what goes there, in place of the common section (the keys are the same); that of a model wins."""
 
 
 class ClientSettings(Section):
@@ -184,6 +205,38 @@ class ClientSettings(Section):
         if self.key is not None:
             return hashlib.sha256(self.key.get_secret_value().encode()).digest()
         return bytes.fromhex(self.sha256 or "")
+
+
+class HookSettings(Section):
+    """Whom to ask before a compaction and to tell after it."""
+
+    webhook: Url | None = None
+    """An address that gets each event as a signed POST; the messages that are replaced go there."""
+    secret: Key = None
+    """What signs them (Standard Webhooks; `whsec_` and base64, or any text). A `webhook` must have one."""
+    python: Name | None = None
+    """A Python hook: `module:function`, or the name of an entry point of the group `compaction_proxy.hooks`."""
+    options: dict[str, Any] = {}
+    """What its function is called with, once, at the start."""
+    timeout: Seconds = 5
+    """Seconds that a hook has for its answer; a request that waits for its summary waits for that, too."""
+
+    @model_validator(mode="after")
+    def _signed(self) -> HookSettings:
+        if self.webhook is not None and self.secret is None:
+            raise ValueError("a webhook must have a secret")
+        return self
+
+    @field_validator("secret")
+    @classmethod
+    def _decodable(cls, secret: SecretStr | None) -> SecretStr | None:
+        text = secret.get_secret_value() if secret is not None else ""
+        if text.startswith("whsec_"):
+            try:
+                base64.b64decode(text.removeprefix("whsec_"), validate=True)
+            except ValueError:
+                raise ValueError("what follows whsec_ must be base64") from None
+        return secret
 
 
 def _clients(value: Any) -> Any:
@@ -213,6 +266,8 @@ class Settings(Section):
     the first that matches the model's name wins."""
     summarizer: SummarizerSettings = SummarizerSettings()
     """Who writes summaries."""
+    hooks: HookSettings = HookSettings()
+    """What of yours is asked before a compaction and told after it."""
     clients: Clients = None
     """Who may use this proxy: a list of keys, each with a tenant. A request without one of them gets a 401, and they
     are never passed on: upstreams get their `api_key` or nothing. Unset, or the word `anyone`: nobody is asked. With an
@@ -228,6 +283,8 @@ class Settings(Section):
     overflow)."""
     clearing: bool = True
     """Clear old tool results before anything is summarized."""
+    background: bool = True
+    """Make a compaction that will soon be needed after an answer, before the next request could have to wait for it."""
     keepalive_after: Seconds | None = 10
     """Seconds after which a streaming client that waits for a summary gets a comment line; null: never."""
     connect_timeout: Seconds = 10
@@ -249,6 +306,9 @@ class Settings(Section):
     def _places(self) -> Iterator[tuple[tuple[str, ...], str | None]]:
         """Whatever may be a name of `upstreams`, and where it stands."""
         yield ("summarizer", "upstream"), self.summarizer.upstream
+        for name, upstream in self.upstreams.items():
+            if upstream.summarizer is not None:
+                yield ("upstreams", name, "summarizer", "upstream"), upstream.summarizer.upstream
         for pattern, model in self.models.items():
             yield ("models", pattern, "upstream"), model.upstream
             if model.summarizer is not None:
@@ -256,7 +316,8 @@ class Settings(Section):
 
     def spends(self) -> bool:
         """Whether there is an `api_key` in it, so that a client costs the operator money."""
-        keys = [self.api_key, self.summarizer.api_key, *(upstream.api_key for upstream in self.upstreams.values())]
-        for model in self.models.values():
-            keys += [model.api_key, model.summarizer.api_key if model.summarizer else None]
+        upstreams, models = self.upstreams.values(), self.models.values()
+        keys = [self.api_key, *(upstream.api_key for upstream in upstreams), *(model.api_key for model in models)]
+        own = [*(upstream.summarizer for upstream in upstreams), *(model.summarizer for model in models)]
+        keys += [writer.api_key for writer in (self.summarizer, *own) if writer is not None]
         return any(key.get_secret_value() != CLIENT for key in keys if key is not None)

@@ -43,5 +43,5 @@ def _rows(section: type[Section], prefix: str) -> Iterator[tuple[str, str, str]]
         inner = _inner(field.annotation)
         plain = isinstance(field.default, str | int | float) and field.default != ""
         yield f"{prefix}{name}", f"`{str(field.default).lower()}`" if plain else "", text
-        if inner and not (prefix and name == "summarizer"):  # a model's summarizer has the same keys
+        if inner and not (prefix and name == "summarizer"):  # that of a model or an upstream has the same keys
             yield from _rows(inner, f"{prefix}{name}.{_ITEMS[name] + '.' if name in _ITEMS else ''}")

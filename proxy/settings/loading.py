@@ -19,6 +19,10 @@ from proxy.settings.source import dotted, interpolated, read
 CONFIG_VARIABLE = "COMPACTION_PROXY_CONFIG"
 STORE_FILE = "compaction.db"
 
+FILE = "file:"
+TEXTS = (("summarizer", "instructions"), ("summarizer", "prompt"))
+"""Where `file:PATH` stands for what is in that file."""
+
 AnySection = TypeVar("AnySection", bound=Section)
 
 
@@ -38,7 +42,7 @@ def load(
     """
     if path is None and env.get(CONFIG_VARIABLE):
         path = Path(env[CONFIG_VARIABLE])
-    settings = Settings() if path is None else _validated(Settings, str(path), read(path), env)
+    settings = Settings() if path is None else _validated(Settings, str(path), read(path), env, path.parent)
     changes: dict[str, object] = {}
     if upstream is not None:
         changes["upstream"] = _validated(Settings, "command line", {"upstream": upstream}, {}).upstream
@@ -78,12 +82,16 @@ def _expanded(folder: Path, text: str, env: Mapping[str, str]) -> Path:
     return (folder / text).absolute()
 
 
-def _validated(section: type[AnySection], source: str, raw: Any, env: Mapping[str, str]) -> AnySection:
-    """`raw` as a section; `source` (a file's name) opens every line of the error."""
+def _validated(
+    section: type[AnySection], source: str, raw: Any, env: Mapping[str, str], folder: Path | None = None
+) -> AnySection:
+    """`raw` as a section; `source` (a file's name) opens every line of the error, `folder` is where it lies."""
     if not isinstance(raw, dict):
         raise ConfigError(f"{source}: must be a mapping of keys to values, not {_shown(raw)}")
     problems: list[str] = []
     data = interpolated(raw, env, (), problems)
+    if folder is not None:
+        data = _with_texts(data, folder, env, (), problems)
     if not problems:
         try:
             return section.model_validate(data)
@@ -93,6 +101,25 @@ def _validated(section: type[AnySection], source: str, raw: Any, env: Mapping[st
                 for item in error.errors(include_url=False, include_context=False, include_input=False)
             ]
     raise ConfigError("\n".join(f"{source}: {problem}" for problem in problems))
+
+
+def _with_texts(value: Any, folder: Path, env: Mapping[str, str], path: tuple[str, ...], problems: list[str]) -> Any:
+    """`value` with the texts that `file:PATH` stands for, wherever a summarizer may have one."""
+    if not isinstance(value, dict):
+        return value
+    found = {}
+    for key, item in value.items():
+        where = (*path, str(key))
+        if where[-2:] in TEXTS and isinstance(item, str) and item.startswith(FILE):
+            file = _expanded(folder, item.removeprefix(FILE).strip(), env)
+            try:
+                item = file.read_text(encoding="utf-8")
+            except OSError as error:
+                problems.append(f"{dotted(where)}: {file} cannot be read: {error.strerror}")
+            except ValueError:  # not UTF-8; a name that no file can have
+                problems.append(f"{dotted(where)}: {file} is no text in UTF-8")
+        found[key] = _with_texts(item, folder, env, where, problems)
+    return found
 
 
 def _problem(section: type[Section], where: tuple[int | str, ...], kind: str, message: str, raw: Any) -> str:
@@ -107,17 +134,21 @@ def _problem(section: type[Section], where: tuple[int | str, ...], kind: str, me
     if kind in ("model_type", "dict_type"):
         text = "must be a mapping of keys to values"
     text = re.sub("^(Input|String) should", "must", text)
+    if kind == "invalid_key":
+        return f"{dotted(path)}: the key must be a text"
     if path[-1] == "[key]":
         return f"{dotted(path[:-1])}: the key {text}"
     if kind == "missing":
         return f"{dotted(path)}: must be set"
     if path[-1] == "sha256":
         text = "must be 64 hex digits, in quotes"
-    if not {"api_key", "clients"}.isdisjoint(path):
+    if not {"api_key", "clients", "secret", "options"}.isdisjoint(path):
         return f"{dotted(path)}: {text}"
     value = raw
     for part in where:
         value = value[part]
+    if kind == "value_error" and isinstance(value, dict):  # what is wrong lies between its keys
+        return f"{dotted(path)}: {text}"
     return f"{dotted(path)}: {text}, not {_shown(value)}"
 
 

@@ -10,12 +10,19 @@ from hypothesis import given
 
 from proxy.adapters.memory import MemoryStore
 from proxy.core.checkpoint import Checkpoint
+from tests.contracts import records
 from tests.contracts import store as contract
 
 
 @pytest.mark.parametrize("case", contract.CASES, ids=contract.case_name)
 def test_contract(case: Callable[[contract.Make], Coroutine[None, None, None]]) -> None:
     """Every case of the contract holds."""
+    asyncio.run(case(MemoryStore))
+
+
+@pytest.mark.parametrize("case", records.CASES, ids=records.case_name)
+def test_records(case: Callable[[records.Make], Coroutine[None, None, None]]) -> None:
+    """Its operator can read it."""
     asyncio.run(case(MemoryStore))
 
 

@@ -27,12 +27,14 @@ from proxy.adapters.secret import install_secret
 from proxy.adapters.sqlite import APPLICATION_ID, SCHEMA_VERSION, SqliteStore
 from proxy.core.checkpoint import Checkpoint
 from proxy.errors import ConfigError, StoreError
-from proxy.ports import Store
+from tests.contracts import records
 from tests.contracts import store as contract
 
 CHECKOUT = Path(__file__).parents[2]
-USES: dict[str, Callable[[Store], Awaitable[object]]] = {
+USES: dict[str, Callable[[records.Both], Awaitable[object]]] = {
     "find": lambda store: store.find("t", ["aa"]),
+    "checkpoint": lambda store: store.checkpoint("aa"),
+    "latest": lambda store: store.latest(1),
     "put": lambda store: store.put(contract.checkpoint()),
     "lease": lambda store: store.lease("name", "owner", 10),
     "release": lambda store: store.release("name", "owner"),
@@ -57,6 +59,16 @@ def closing(path: Path, use: Callable[[SqliteStore], Awaitable[object]], busy: f
 @pytest.mark.parametrize("case", contract.CASES, ids=contract.case_name)
 def test_contract(case: Callable[[contract.Make], Awaitable[None]], tmp_path: Path) -> None:
     """Every case of the contract holds."""
+    each_closed(tmp_path, case)
+
+
+@pytest.mark.parametrize("case", records.CASES, ids=records.case_name)
+def test_records(case: Callable[[records.Make], Awaitable[None]], tmp_path: Path) -> None:
+    """Its operator can read it."""
+    each_closed(tmp_path, case)
+
+
+def each_closed(tmp_path: Path, case: Callable[..., Awaitable[None]]) -> None:
     stores: list[SqliteStore] = []
 
     def make(**options: object) -> SqliteStore:
@@ -174,7 +186,7 @@ def no_directory(path: Path) -> None:
 @pytest.mark.parametrize("use", USES.values(), ids=USES)
 @pytest.mark.parametrize("damage", [corrupt, truncated, not_a_file, no_directory])
 def test_a_file_that_cannot_be_used_is_a_store_error(
-    tmp_path: Path, damage: Callable[[Path], None], use: Callable[[Store], Awaitable[object]]
+    tmp_path: Path, damage: Callable[[Path], None], use: Callable[[records.Both], Awaitable[object]]
 ) -> None:
     """Whatever is wrong with the file, callers see a `StoreError` and nothing else."""
     path = tmp_path / "folder" / "c.db"
@@ -325,7 +337,7 @@ def test_prepare_makes_the_file_and_reports_a_broken_one(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("use", USES.values(), ids=USES)
-def test_a_closed_store_says_so(tmp_path: Path, use: Callable[[Store], Awaitable[object]]) -> None:
+def test_a_closed_store_says_so(tmp_path: Path, use: Callable[[records.Both], Awaitable[object]]) -> None:
     """A task that outlives the shutdown gets the one exception it expects."""
 
     async def story() -> None:

@@ -60,7 +60,25 @@ def test_when_and_how_it_was_made_is_no_part_of_it(change: dict[str, Any]) -> No
 
 def test_the_id_is_the_same_in_every_process() -> None:
     """It is stored: a change of its making would lose what others have written."""
-    assert BASE.id == "e7dd38c16009adeae546ddfa"
+    assert BASE.id == "17d9953f2d352f6b0020e1c7"
+
+
+def test_where_the_first_turns_are_missing_all_of_it_moves() -> None:
+    """By so many places, and it is the same checkpoint still."""
+    moved = BASE.moved(3)
+    assert moved == dataclasses.replace(BASE, start=1, end=3, carry=None, trims=(Trim(1, 100),)) and moved is not None
+    assert moved.id != BASE.id  # the message it carries is among the missing ones
+    before = dataclasses.replace(BASE, carry=3)
+    after = before.moved(4)
+    assert after == dataclasses.replace(before, start=2, end=4, carry=1, trims=(Trim(2, 100),))
+    assert after is not None and after.id == before.id and after.moved(6) is None
+    assert BASE.moved(6) is BASE
+
+
+@pytest.mark.parametrize(("change", "end"), [({}, 7), ({}, 2), ({}, 0), ({"start": 0, "carry": None}, 5)], ids=str)
+def test_what_stands_for_other_turns_is_of_no_use(change: dict[str, Any], end: int) -> None:
+    """More than it was made of, or nothing of it; a clearing is made again for nothing."""
+    assert dataclasses.replace(BASE, **change).moved(end) is None
 
 
 def test_rungs_are_ordered_and_the_values_are_for_ever() -> None:

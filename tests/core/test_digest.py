@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 from hypothesis import given
+from hypothesis import strategies as st
 
-from proxy.core.digest import chain, message_digest
+from proxy.core.digest import chain, chain_on, message_digest
 from tests.strategies import conversations
 
 SAME: list[tuple[dict[str, Any], dict[str, Any]]] = [
@@ -60,3 +61,10 @@ def test_a_prefix_keeps_its_key_and_tenants_share_none(messages: list[dict[str, 
     assert chain("t", digests[:-1]) == keys[:-1]
     assert not set(keys) & set(chain("u", digests))
     assert [message_digest(json.loads(json.dumps(m, indent=3))) for m in messages] == digests
+
+
+@given(st.lists(st.binary(min_size=16, max_size=16)), st.lists(st.binary(min_size=16, max_size=16)))
+def test_a_chain_goes_on_from_any_of_its_keys(first: list[bytes], rest: list[bytes]) -> None:
+    """What came before need not be known again."""
+    keys = chain("t", [*first, *rest])
+    assert chain_on(keys[len(first)], rest) == keys[len(first) :]

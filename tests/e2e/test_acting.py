@@ -231,3 +231,29 @@ def test_a_key_that_the_summariser_refuses_closes_the_door_to_nobody_else() -> N
         assert post(s.url, chat(talk(LONG)), key="junk").status == 401
         assert post(s.url, chat(talk(LONG)), key="good").status == 200
     assert sum(r.accepted for r in fake.summaries) == 1
+
+
+def test_no_second_summary_for_what_the_upstream_does_not_take() -> None:
+    """It refuses every rewritten request, and takes the original: for minutes that goes out at once, and is free."""
+    fake = FakeUpstream(window=100_000)
+    fake.intercept = lambda r: error(422, "I want them all") if not r.summary and len(r.messages) < 2 * LONG else None
+    with stage(fake, models={"*": {"window": 4_200}}) as s:
+        assert post(s.url, chat(talk(LONG))).decision == "forward; failed"
+        made, tried = len(fake.summaries), len(fake.chats)
+        for number in range(1, 4):
+            reply = post(s.url, chat(talk(LONG + number)))
+            assert reply.status == 200 and reply.decision == "forward; failed"
+    assert made == 1 and len(fake.summaries) == made
+    assert len(fake.chats) <= tried + 3 + 2  # where it is above the window, what a digest makes of it is tried first
+
+
+def test_no_summaries_for_what_is_too_long_however_short_it_is_made() -> None:
+    """An upstream that calls everything too long gets three attempts; the next turns pay for no summary."""
+    fake = FakeUpstream()
+    fake.intercept = lambda r: error(400, "the input length exceeds the context length") if not r.summary else None
+    with stage(fake, **WINDOW) as s:
+        first = post(s.url, chat(talk(LONG)))
+        made = len(fake.summaries)
+        again = [post(s.url, chat(talk(LONG + number))) for number in range(4)]
+    assert {r.status for r in (first, *again)} == {400}
+    assert 1 <= made <= 3 and len(fake.summaries) == made

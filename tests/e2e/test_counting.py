@@ -89,7 +89,7 @@ KINDS: dict[str, Any] = {
 def test_no_overflow_once_the_upstream_is_known(kind: str, ratio: float, known: bool) -> None:
     """None reaches it after the first ten turns; a window that nobody told of is found by running into it once."""
     asks, answers = KINDS[kind]
-    fake = FakeUpstream(window=8_000, ratio=ratio, summarizer="perfect")
+    fake = FakeUpstream(window=8_000, ratio=ratio)
     messages: list[dict[str, Any]] = [SYSTEM]
     refused: list[int] = []
     with stage(fake, **({"models": {"*": {"window": 8_000}}} if known else {})) as s:

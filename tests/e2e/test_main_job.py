@@ -50,7 +50,7 @@ def test_sixty_turns_without_a_failed_call(mode: str, window: str, wording: Any)
         report = s.play(max_tokens=tokens)
     ok(report)
     # 1.6 times the tokens against the same window are 1.6 times the compactions, and new messages weigh more.
-    calls, share = (9, 0.82) if mode == "tokens x1.6" else (5, 0.86)
+    calls, share = (10, 0.81) if mode == "tokens x1.6" else (5, 0.86)
     assert report.summary_calls is not None and report.summary_calls <= calls
     assert report.waited is not None and report.waited <= report.summary_calls
     assert report.prefix_share is not None and report.prefix_share >= share

@@ -40,6 +40,9 @@ class NoCatalogue:
     def window(self, base_url: str, model: str) -> int | None:
         return None
 
+    def cost(self, base_url: str, model: str, prompt: int, output: int) -> float | None:
+        return None
+
 
 class FakeClock:
     """Stands still until it is moved."""
@@ -321,6 +324,7 @@ class World:
         )
         self.engine, self.decider, self.compactor = parts.engine, parts.decider, parts.compactor
         self.checkpoints, self.knowledge, self.prudence = parts.checkpoints, parts.knowledge, parts.prudence
+        self.background = parts.background
         self.router = Router(self.settings)
 
     async def chat(self, request: bytes | Sequence[Message], *headers: tuple[bytes, bytes], **fields: Any) -> Received:

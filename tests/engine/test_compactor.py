@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import gc
+import json
+import logging
 import threading
 from collections.abc import Sequence
 from typing import Any
@@ -16,18 +18,23 @@ from proxy.core.budget import budget
 from proxy.core.checkpoint import Checkpoint, Rung
 from proxy.core.plan import Compact, View, plan
 from proxy.engine import compactor as module
+from proxy.engine.bill import Accounts
 from proxy.engine.checkpoints import Checkpoints
-from proxy.engine.compactor import Compactor, Job
+from proxy.engine.compactor import HOOK, Compactor
+from proxy.engine.hooks import Hooks
+from proxy.engine.jobs import Job
+from proxy.engine.knowledge import Target
 from proxy.engine.narrator import Endpoint, Narrator
 from proxy.engine.prudence import UNUSED_MOST, Prudence
 from proxy.engine.reader import Reader
-from proxy.errors import SummaryError
-from proxy.ports import Store
+from proxy.errors import HookError, SummaryError
+from proxy.ports import Catalogue, Hook, Store, SummaryAnswer
 from tests.engine.fakes import (
     GOOD,
     FakeClock,
     FakeSummariser,
     Message,
+    NoCatalogue,
     NotedStore,
     Reply,
     body_of,
@@ -36,22 +43,38 @@ from tests.engine.fakes import (
     talk,
     until,
 )
+from tests.engine.test_hooks import FakeHook
 
 SOON = 0.05  # seconds of the real clock: what a request waits in these tests where it waits in vain
 LONG = 60.0
 ENDPOINT = Endpoint("http://u/v1/chat/completions", (), "m", 100_000, None, 100, 1.0, 9.0, 99.0)
 
 
+class Prices(NoCatalogue):
+    """A dollar for a million tokens read, two for a million written."""
+
+    def cost(self, base_url: str, model: str, prompt: int, output: int) -> float | None:
+        return (prompt + 2 * output) / 1e6
+
+
 class Workshop:
     """A compactor and what it works with. Two with one store are two processes."""
 
-    def __init__(self, *script: Reply, store: Store | None = None, lines: list[str] | None = None) -> None:
+    def __init__(
+        self,
+        *script: Reply,
+        store: Store | None = None,
+        lines: list[str] | None = None,
+        hooks: Sequence[Hook] = (),
+        catalogue: Catalogue | None = None,
+    ) -> None:
         self.lines: list[str] = lines if lines is not None else []
         self.clock = FakeClock()
         self.store: Store = store or NotedStore(self.lines)
         self.summariser = FakeSummariser(self.lines, script)
         self.checkpoints = Checkpoints(self.store)
         self.prudence = Prudence(self.clock)
+        self.accounts = Accounts(catalogue or NoCatalogue())
         self.compactor = Compactor(
             checkpoints=self.checkpoints,
             store=self.store,
@@ -59,6 +82,8 @@ class Workshop:
             prudence=self.prudence,
             clock=self.clock,
             count=count,
+            hooks=Hooks(hooks, SOON),
+            accounts=self.accounts,
         )
 
     async def job(
@@ -81,6 +106,7 @@ class Workshop:
             "turns": request.messages[reading.head :],
             "window": window,
             "endpoints": (ENDPOINT,),
+            "target": Target("http://u/v1", "m"),
         }
         return Job(**values | more)
 
@@ -123,10 +149,16 @@ def test_a_summary_is_made_and_kept() -> None:
         assert GOOD in made.text and made.text_tokens == count(made.text) <= job.plan.text
         assert made.created == shop.clock.now()
         after = made.stats.pop("after")
-        assert after == job.view.size_with(made) < made.stats.pop("before") == job.view.total
+        before = made.stats.pop("before")
+        assert after == job.view.size_with(made) < before == job.view.total
+        cost = made.stats.pop("cost")
+        assert cost["prompt"] > job.plan.text and cost["output"] == count(GOOD)
         assert made.stats == {
             "reason": "over-limit",
             "form": "sliding",
+            "range": [0, job.plan.start],
+            "saves": {"tokens": before - after},
+            "audit": {"struck": 0, "disowned": 0},
             "room": job.plan.text,
             "calls": 1,
             "seconds": 0.0,
@@ -168,6 +200,7 @@ def test_what_was_told_already_is_only_written_shorter() -> None:
             f"summariser ← {first.start} messages"
         ]
         assert (second.rung, second.prose, second.stats["calls"]) == (Rung.MODEL, GOOD, 0)
+        assert second.stats["depth"] == first.stats["depth"] == 1 and second.stats["summarizer"] == "m"
         assert second.text_tokens <= shorter.text < first.text_tokens
         assert shop.prudence.may_summarise("s", job.view.turns)
 
@@ -201,6 +234,8 @@ def test_clearing_on_top_of_a_known_text_keeps_it() -> None:
         made = await shop.compactor.make(job, LONG)
         assert (made.text, made.prose, made.rung, made.start) == (first.text, GOOD, Rung.MODEL, first.start)
         assert made.trims and made.stats["summarizer"] == "m" and made.stats["calls"] == 0
+        assert "cost" not in made.stats and made.stats["before"] == job.view.total  # paid for and told once
+        assert made.stats["depth"] == first.stats["depth"] and made.stats["room"] == first.stats["room"]
         assert len(shop.summariser.calls) == 1
 
     asyncio.run(story())
@@ -235,7 +270,8 @@ def test_a_summariser_that_fails_costs_the_prose_alone(reply: Exception, caplog:
     async def story() -> None:
         job = await shop.job(talk(20))
         made = await shop.compactor.make(job, LONG)
-        assert (made.rung, made.prose, made.stats["calls"]) == (Rung.DIGEST, "", 0)
+        assert (made.rung, made.prose) == (Rung.DIGEST, "")
+        assert made.stats["why"] == (reply.reason if isinstance(reply, SummaryError) else "failed")
         assert "Question 0" in made.text and made.text_tokens <= job.plan.text
         assert shop.lines[0] == "store ← lease" and shop.lines[-2:] == ["store ← release", "store ← put"]
 
@@ -282,6 +318,298 @@ def test_summaries_that_nobody_uses_end() -> None:
     asyncio.run(story())
 
 
+# --- hooks
+
+
+def test_a_hook_hears_what_goes_and_what_came_of_it() -> None:
+    """The messages as the client sent them, both versions, and numbers; no second word of what was told before."""
+    hook = FakeHook()
+    shop = Workshop(hooks=[hook])
+
+    async def story() -> None:
+        job = await shop.job(talk(20))
+        first = await shop.compactor.make(job, LONG)
+        again = await shop.job(talk(45), known=[first])
+        second = await shop.compactor.make(again, LONG)
+        await shop.idle()
+        assert [event.name for event in hook.events] == ["before_compaction", "after_compaction"] * 2
+        before, after, later, last = (json.loads(event.document()) for event in hook.events)
+        assert hook.events[0].messages == hook.events[1].messages == job.turns[: job.plan.start]
+        assert hook.events[2].messages == again.turns[first.start : again.plan.start]
+        assert (before["range"], later["range"]) == ([0, first.start], [first.start, second.start])
+        assert (before["tenant"], before["model"], before["reason"]) == ("t", "m", "over-limit")
+        assert before["conversation"] == later["conversation"] and before["id"] != after["id"]
+        assert (before["previous"], later["previous"]) == (None, GOOD)
+        assert (last["checkpoint"], last["rung"]) == (second.id, "model")
+        assert (last["replacement"], last["summary"]) == (second.text, second.prose)
+        assert last["statistics"] == second.stats
+
+    asyncio.run(story())
+
+
+def test_a_hook_hears_of_what_is_cleared_and_is_not_asked() -> None:
+    """There is no summary that it could have a say in."""
+    hook = FakeHook({"skip": True})
+    shop = Workshop(hooks=[hook])
+
+    async def story() -> None:
+        job = await shop.job(results())
+        made = await asyncio.gather(*(shop.compactor.make(job, LONG) for _ in range(3)))
+        await until(lambda: len(hook.events) > 0)
+        (event,) = hook.events
+        told = json.loads(event.document())
+        assert (told["event"], told["rung"], told["replacement"]) == ("after_compaction", "cleared", None)
+        first, last = told["range"]
+        assert event.messages == job.turns[first:last] and b"line of berth 0" in event.messages[0]
+        assert [trim["turn"] for trim in told["trims"]] == [trim.index for trim in made[0].trims]
+
+    asyncio.run(story())
+
+
+def test_a_hook_that_wants_no_summary() -> None:
+    """No call; the replacement is made without a model."""
+    shop = Workshop(hooks=[FakeHook({"skip": True})])
+
+    async def story() -> None:
+        made = await shop.compactor.make(await shop.job(talk(20)), LONG)
+        assert (made.rung, made.stats["why"]) == (Rung.DIGEST, "skipped") and not shop.summariser.calls
+
+    asyncio.run(story())
+
+
+def test_a_hooks_instructions_and_notes_reach_the_summariser() -> None:
+    """The former as part of its task, the latter as data that it has to take in."""
+    shop = Workshop(hooks=[FakeHook({"instructions": "Name all ships.", "notes": "They sail at dawn."})])
+
+    async def story() -> None:
+        first = await shop.compactor.make(await shop.job(talk(20)), LONG)
+        await shop.compactor.make(await shop.job(talk(45), known=[first]), LONG)
+        one, other = shop.summariser.calls
+        for call in (one, other):
+            assert "Name all ships." in call.system and "They sail at dawn." not in call.system
+            assert call.user.index("They sail at dawn.") < call.user.index("BEGIN TRANSCRIPT")
+        assert other.user.index("They sail") < other.user.index(GOOD) < other.user.index("BEGIN TRANSCRIPT")
+
+    asyncio.run(story())
+
+
+NOTED = "Reports go to /srv/reports/weekly.md, says the user."
+
+
+@pytest.mark.parametrize("noted", [True, False])
+def test_a_name_in_notes_is_not_made_up(noted: bool) -> None:
+    """What nobody said is struck from a summary; notes are somebody's word."""
+    hook = FakeHook({"notes": NOTED} if noted else None)
+    shop = Workshop(f"{GOOD} {NOTED}", hooks=[hook])
+
+    async def story() -> None:
+        made = await shop.compactor.make(await shop.job(talk(20)), LONG)
+        assert ("/srv/reports/weekly.md" in made.text) is noted
+        assert made.stats["audit"]["struck"] == (0 if noted else 1)
+
+    asyncio.run(story())
+
+
+def test_notes_are_kept_where_no_model_answers() -> None:
+    """In front of the outline."""
+    shop = Workshop(SummaryError("http_5xx"), hooks=[FakeHook({"notes": NOTED})])
+
+    async def story() -> None:
+        made = await shop.compactor.make(await shop.job(talk(20)), LONG)
+        assert made.rung == Rung.DIGEST and NOTED in made.text and "Question 0" in made.text
+
+    asyncio.run(story())
+
+
+OWN = "The user asked for the harbour questions to be answered one by one, and that is what was done."
+
+
+def test_a_hooks_own_summary_is_used() -> None:
+    """No model is asked, and the record says whose it is."""
+    shop = Workshop(hooks=[FakeHook({"summary": OWN, "skip": True})])
+
+    async def story() -> None:
+        made = await shop.compactor.make(await shop.job(talk(20)), LONG)
+        assert (made.rung, made.prose, made.stats["summarizer"], made.stats["calls"]) == (Rung.MODEL, OWN, HOOK, 0)
+        assert OWN in made.text and "Question 0" in made.text and not shop.summariser.calls
+
+    asyncio.run(story())
+
+
+@pytest.mark.parametrize(
+    ("summary", "reason"),
+    [("I'm sorry, I cannot help with that.", "refusal"), ("<html><body>502</body></html>", "html"), ("!!!", "empty"),
+     ("So it was said, and so it was done once more. " * 60, "loop")],
+)  # fmt: skip
+def test_a_hooks_bad_summary_is_refused(summary: str, reason: str, caplog: pytest.LogCaptureFixture) -> None:
+    """By the rules for models; then it goes on as without it, and no words of it are in the log."""
+    shop = Workshop(hooks=[FakeHook({"summary": summary})])
+
+    async def story() -> None:
+        made = await shop.compactor.make(await shop.job(talk(20)), LONG)
+        assert (made.prose, made.stats["summarizer"], made.stats["refused"]) == (GOOD, "m", [reason])
+
+    asyncio.run(story())
+    assert [record.getMessage() for record in caplog.records] == [f"a hook's summary was refused: {reason}"]
+
+
+def test_an_invented_name_is_struck_from_a_hooks_summary() -> None:
+    """The audit holds for it as well."""
+    shop = Workshop(hooks=[FakeHook({"summary": f"{OWN} See /srv/made/up.md for it."})])
+
+    async def story() -> None:
+        made = await shop.compactor.make(await shop.job(talk(20)), LONG)
+        assert OWN in made.text and "/srv/made" not in made.text and made.stats["audit"]["struck"] == 1
+
+    asyncio.run(story())
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [HookError("status 500"), ZeroDivisionError(), {"sikp": 1}, asyncio.Event()],
+    ids=["error", "fault", "nonsense", "silence"],
+)
+def test_a_hook_that_fails_costs_no_summary(bad: Any) -> None:
+    """Nor one that is silent: its time is bounded."""
+    shop = Workshop(hooks=[FakeHook(bad)])
+
+    async def story() -> None:
+        made = await shop.compactor.make(await shop.job(talk(20)), LONG)
+        assert (made.rung, made.prose) == (Rung.MODEL, GOOD)
+        await shop.compactor.aclose()
+
+    asyncio.run(story())
+
+
+def test_a_request_waits_no_longer_for_a_hook_than_for_a_summary() -> None:
+    """Both together have the wait; the summary serves the next turn."""
+    hook = FakeHook(asyncio.Event())
+    shop = Workshop(hooks=[hook])
+
+    async def story() -> None:
+        job = await shop.job(talk(20))
+        assert (await shop.compactor.make(job, 0)).rung == Rung.DIGEST
+        await shop.idle()
+        assert sorted(shop.cached(job)) == ["DIGEST", "MODEL"]
+        await shop.compactor.aclose()
+
+    asyncio.run(story())
+
+
+def test_where_nobody_may_be_asked_no_hook_is() -> None:
+    """A request that goes out beside a summary in the making asks for nothing."""
+    hook = FakeHook({"summary": OWN})
+    shop = Workshop(hooks=[hook])
+
+    async def story() -> None:
+        made = await shop.compactor.make(await shop.job(talk(20), endpoints=()), LONG)
+        assert made.rung == Rung.DIGEST
+        await until(lambda: len(hook.events) == 1)
+        assert hook.events[0].name == "after_compaction"
+
+    asyncio.run(story())
+
+
+# --- ahead of need
+
+
+def test_work_can_be_begun_with_nobody_waiting() -> None:
+    """What is begun is joined by the request that needs it, whose wait begins then."""
+    shop = Workshop()
+
+    async def story() -> None:
+        gate = shop.summariser.gate = asyncio.Event()
+        job = await shop.job(talk(20))
+        task = shop.compactor.start(job)
+        assert task is not None and shop.compactor.start(job) is task
+        shop.clock.advance(1_000)
+        waiting = asyncio.create_task(shop.compactor.make(job, LONG))
+        await until(lambda: bool(shop.summariser.calls))
+        assert not shop.compactor.give_up(job.key)  # somebody waits
+        gate.set()
+        assert (await waiting).rung == Rung.MODEL and (await task) == await waiting
+        assert len(shop.summariser.calls) == 1
+
+    asyncio.run(story())
+
+
+def test_work_that_nobody_waits_for_can_be_given_up() -> None:
+    """Its lease with it."""
+    shop = Workshop()
+
+    async def story() -> None:
+        shop.summariser.gate = asyncio.Event()
+        job = await shop.job(talk(20))
+        task = shop.compactor.start(job)
+        assert task is not None
+        await until(lambda: bool(shop.summariser.calls))
+        assert shop.compactor.give_up(job.key) and not shop.compactor.give_up("of nothing")
+        await asyncio.wait({task})
+        assert task.cancelled() and not shop.cached(job) and shop.lines[-1] == "store ← release"
+
+    asyncio.run(story())
+
+
+def test_waiting_for_work_is_bounded() -> None:
+    """And nothing happens where there is none."""
+    shop = Workshop()
+
+    async def story() -> None:
+        gate = shop.summariser.gate = asyncio.Event()
+        job = await shop.job(talk(20))
+        await shop.compactor.wait_for(job.key, LONG)
+        task = shop.compactor.start(job)
+        assert task is not None
+        await shop.compactor.wait_for(job.key, SOON)
+        assert not task.done() and not shop.compactor.give_up(job.key)
+        gate.set()
+        await shop.compactor.wait_for(job.key, LONG)
+        assert task.done()
+
+    asyncio.run(story())
+
+
+def test_a_clearing_is_made_at_once() -> None:
+    """Nobody has to be asked for it."""
+    shop = Workshop()
+
+    async def story() -> None:
+        job = await shop.job(results())
+        task = shop.compactor.start(job)
+        assert task is not None and (await task).rung == Rung.CLEARED
+
+    asyncio.run(story())
+
+
+# --- cost
+
+
+def test_the_record_says_what_it_cost_and_saves(caplog: pytest.LogCaptureFixture) -> None:
+    """By the summariser's own numbers; a call that was refused costs as much; what failed is in the totals, too."""
+    caplog.set_level(logging.INFO)
+    answers: list[Reply] = [
+        SummaryAnswer("", "stop", 4_000, 5),
+        SummaryAnswer(GOOD, "stop", 4_100, 60),
+        SummaryError("http_5xx"),
+    ]
+    shop = Workshop(*answers, catalogue=Prices())
+
+    async def story() -> None:
+        first = await shop.compactor.make(await shop.job(talk(20)), LONG)
+        assert first.stats["cost"] == {"prompt": 8_100, "output": 65, "usd": 0.00823}
+        assert first.stats["refused"] == ["empty"] and first.stats["calls"] == 2
+        saved = first.stats["before"] - first.stats["after"]
+        assert first.stats["saves"] == {"tokens": saved, "usd": round(saved / 1e6, 6)}
+        second = await shop.compactor.make(await shop.job(talk(45), known=[first]), LONG)
+        assert (second.rung, second.stats["why"], second.stats["calls"]) == (Rung.DIGEST, "http_5xx", 1)
+        assert second.stats["cost"] == {"prompt": 0, "output": 0}
+        assert shop.accounts.spent.tokens == 8_165
+
+    asyncio.run(story())
+    (line,) = [r.getMessage() for r in caplog.records if "by=model" in r.getMessage()]
+    assert "cost=8100+65 ($0.0082)" in line and "spent 8165 tokens, $0.0082" in line
+
+
 # --- waiting
 
 
@@ -295,15 +623,14 @@ def test_a_late_summary_serves_the_next_turn() -> None:
         first = await shop.compactor.make(job, SOON)
         shop.clock.advance(20)
         second = await asyncio.wait_for(shop.compactor.make(job, 20), 5)  # its wait is over when the first one's is
-        assert (first.rung, second.id) == (Rung.DIGEST, first.id)
+        assert (first.rung, second.id, first.stats["why"]) == (Rung.DIGEST, first.id, "late")
+        await until(lambda: bool(shop.summariser.calls))
         gate.set()
         await shop.idle()
         assert shop.cached(job) == ["DIGEST", "MODEL"]
-        assert shop.lines == [
-            "store ← lease",
-            f"summariser ← {job.plan.start} messages: silence",
-            "store ← put",
-            "store ← put",
+        asked = f"summariser ← {job.plan.start} messages: silence"
+        assert sorted(shop.lines[:4]) == ["store ← lease", "store ← put", "store ← put", asked]
+        assert shop.lines[4:] == [
             f"summariser ← {job.plan.start} messages",
             "store ← put",
             "store ← release",

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from proxy.core.checkpoint import Checkpoint, Rung
 from proxy.core.overflow import Overflow
 from proxy.core.plan import Compact, Forward, Pass, Reuse
 from proxy.engine.decider import BLIND, SHRINK
@@ -154,6 +155,36 @@ def test_a_request_may_ask_for_it(window: int | None) -> None:
         assert forced.outcome == "compact; forced"
         assert isinstance(await bench.decide(bench.open(talk(8), FORCE)), Reuse)
         assert isinstance(await bench.decide(bench.open([{"role": "user", "content": "hi"}], FORCE)), Pass | Forward)
+
+    asyncio.run(story())
+
+
+def test_what_the_compacted_form_taught_is_not_applied_to_the_whole() -> None:
+    """It would seem to fit again, and the upstream's prompt cache would be lost for one turn."""
+    bench, history = Bench(), talk(17)
+
+    async def story() -> None:
+        before = await answered(bench, history[: 2 * 14], 1.0)
+        now = bench.open(history[: 2 * 15])
+        made = await bench.decide(now)
+        assert isinstance(before, Pass) and isinstance(made, Compact)
+        kept = Checkpoint(
+            now.tenant, now.keys[made.end], made.start, made.end, "so far", made.carry, (), Rung.MODEL, 1.0
+        )
+        await bench.world.checkpoints.keep(kept)
+        await answered(bench, history[: 2 * 15], 0.7, form=kept.id)
+        then = bench.open(history[: 2 * 16])
+        assert await bench.decide(then) == Reuse(kept)
+        assert then.view is not None and then.view.scale == 0.7 and then.view.ratios == {"": 1.0, kept.id: 0.7}
+
+    async def answered(bench: Bench, messages: list[Message], ratio: float, form: str = "") -> Any:
+        found = bench.open(messages)
+        decision = await bench.decide(found)
+        assert await bench.decider.count(found) is not None
+        await bench.knowledge.saw_usage(
+            found.target, found.tenant, found.keys[-1], 1_000, int(1_000 * ratio), form=form
+        )
+        return decision
 
     asyncio.run(story())
 

@@ -701,7 +701,7 @@ def test_two_at_once_are_one_summary(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_headers_and_log_tell_numbers_and_names_alone(caplog: pytest.LogCaptureFixture) -> None:
-    """One line a request: what was done and why, status, model, sizes, time. No text, no key."""
+    """One line a request: what was done and why, status, model, sizes, time; and one a compaction. No text, no key."""
     caplog.set_level(logging.INFO)
     world = World(upstream=FakeUpstream(window=4_000))
     secret: Message = {"role": "user", "content": "My password is swordfish."}
@@ -720,6 +720,9 @@ def test_headers_and_log_tell_numbers_and_names_alone(caplog: pytest.LogCaptureF
 
     asyncio.run(story())
     told = [record.getMessage() for record in caplog.records if record.levelno == logging.INFO]
+    compactions = [line.split(" tokens=")[0] for line in told if line.startswith("compaction ")]
+    told = [line for line in told if not line.startswith("compaction ")]
+    assert len(compactions) == 1 and compactions[0].endswith(" turns=34/34 by=model")
     assert [line.split(" tokens=")[0] for line in told] == [
         "compact; refused by=model status=200 model='m' messages=43",
         "reuse; known by=model status=200 model='m' messages=43",

@@ -10,7 +10,7 @@ import pytest
 
 from proxy.adapters.memory import MemoryStore
 from proxy.core.overflow import Overflow
-from proxy.engine.knowledge import LEARNED_FOR, LEAST_WINDOW, Knowledge, Target
+from proxy.engine.knowledge import LEARNED_FOR, LEAST_WINDOW, RESTS, USELESS, Knowledge, Target
 from tests.engine.fakes import FakeClock, NotedStore
 
 ONE = Target("http://one/v1", "m")
@@ -323,3 +323,29 @@ def test_no_text_in_its_log(caplog: pytest.LogCaptureFixture) -> None:
     play(story)
     assert "4000 tokens" in caplog.text
     assert all(len(record.getMessage().splitlines()) == 1 for record in caplog.records)
+
+
+# --- compactions of no use
+
+
+@pytest.mark.parametrize("reason", USELESS)
+def test_a_compaction_of_no_use_is_remembered_for_minutes(reason: str) -> None:
+    """For this conversation at this upstream, however it goes on; then it is worth another try."""
+    mind = Mind()
+    mind.knows.was_useless(ONE, "k1", reason)
+    assert mind.knows.useless(ONE, ["k0", "k1", *(f"later{i}" for i in range(500))]) == reason
+    assert mind.knows.useless(ONE, ["k0", "edited"]) is None
+    assert mind.knows.useless(OTHER_MODEL, ["k0", "k1"]) is mind.knows.useless(OTHER_PLACE, ["k0", "k1"]) is None
+    mind.clock.advance(RESTS)
+    assert mind.knows.useless(ONE, ["k0", "k1"]) is None
+
+
+def test_the_newest_reason_that_holds_counts() -> None:
+    """What was of no use before is no news once it has expired."""
+    mind = Mind()
+    mind.knows.was_useless(ONE, "k1", "timeout")
+    mind.clock.advance(RESTS / 2)
+    mind.knows.was_useless(ONE, "k0", "refused")
+    assert mind.knows.useless(ONE, ["k0", "k1"]) == "timeout"
+    mind.clock.advance(RESTS / 2)
+    assert mind.knows.useless(ONE, ["k0", "k1"]) == "refused"

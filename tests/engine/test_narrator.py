@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from proxy.core import turns
+from proxy.engine.bill import Effort
 from proxy.engine.narrator import CALLS_MOST, LEAST_ROOM, LONGEST, Endpoint, Narrator, Task
 from proxy.engine.prudence import BACK_OFF, Prudence
 from proxy.errors import SummaryError
@@ -41,8 +42,12 @@ class Room:
         self.narrator = Narrator(self.summariser, self.prudence, count)
 
     def tell(self, asked: Task, *endpoints: Endpoint) -> tuple[str, int, str]:
-        told, calls, endpoint = asyncio.run(self.narrator.tell(asked, endpoints or (at("m"),)))
-        return told, calls, endpoint.model
+        """The prose, the calls that its writer took, and who that was."""
+        before = len(self.summariser.calls)
+        self.effort = Effort()
+        told, endpoint = asyncio.run(self.narrator.tell(asked, endpoints or (at("m"),), self.effort))
+        assert self.effort.calls == len(self.summariser.calls) - before
+        return told, sum(call.model == endpoint.model for call in self.summariser.calls[before:]), endpoint.model
 
     @property
     def lines(self) -> list[str]:
@@ -93,6 +98,27 @@ def test_the_summary_before_it_is_updated() -> None:
     room.tell(task(previous="What was told before.", first=30))
     (call,) = room.summariser.calls
     assert "What was told before." in call.user and "[30 user]" in call.user
+
+
+def test_the_operators_words_are_part_of_the_task() -> None:
+    """A prompt in place of ours, instructions of the configuration and of the moment; the transcript stays data."""
+    room = Room()
+    prompt = "Write a haiku of {words} words."
+    told = room.tell(task(instructions="Name all ships."), at("m", prompt=prompt, instructions=" Be brief.\n"))
+    assert told == (GOOD, 1, "m")
+    (call,) = room.summariser.calls
+    assert f"Write a haiku of {int(400 * 0.7)} words." in call.system and "[GOALS]" not in call.system
+    assert call.system.index("Be brief.\nName all ships.") > call.system.index("haiku")
+    assert "Question 3" in room.transcripts()[0] and "Question" not in call.system
+
+
+def test_long_instructions_take_their_room() -> None:
+    """Each call fits all the same."""
+    room = Room(*(f"{GOOD} Part {i}." for i in range(8)))
+    room.tell(task(talk(60)[1:], budget=300), at("m", window=8_000, instructions="Mind the gap. " * 600))
+    assert len(room.lines) > 2
+    for call in room.summariser.calls:
+        assert count(call.system) + count(call.user) + call.max_tokens <= 8_000
 
 
 def test_two_calls_never_share_a_nonce() -> None:
@@ -217,6 +243,19 @@ def test_a_bad_answer_is_corrected_once(bad: Reply) -> None:
     assert second.max_tokens == first.max_tokens * (2 if grown else 1)
 
 
+@pytest.mark.parametrize(("window", "grown"), [(100_000, 2.0), (4_000, None)])
+def test_a_larger_allowance_stays_within_the_window(window: int, grown: float | None) -> None:
+    """Twice as much where there is room for it behind the prompt, else what there is."""
+    room = Room("")
+    room.tell(task(talk(10)[1:], budget=700), at("m", window=window))
+    first, second = room.summariser.calls
+    if grown:
+        assert second.max_tokens == grown * first.max_tokens
+    else:
+        assert first.max_tokens < second.max_tokens < 2 * first.max_tokens
+        assert count(first.system) + count(first.user) + second.max_tokens <= window
+
+
 def test_twice_bad_is_a_failure() -> None:
     """And nobody is asked a third time."""
     room = Room("", "I'm sorry, I cannot help with that.")
@@ -273,6 +312,63 @@ def test_a_summary_far_over_its_budget_is_condensed() -> None:
     assert count(told) <= LONGEST * 300 and lines[450] in told
 
 
+# --- what it took
+
+
+def test_every_answer_is_charged_to_whoever_gave_it() -> None:
+    """Good or bad, by its own numbers or by our count; a call without an answer is counted as a call."""
+    answers: list[Reply] = [SummaryAnswer("", "stop", 900, 7), SummaryAnswer("", "stop"), SummaryError("timeout"), GOOD]
+    room = Room(*answers)
+    room.tell(task(), at("a"), at("b"), at("c"))
+    effort = room.effort
+    assert (effort.calls, effort.failed, effort.refused) == (4, ["empty", "timeout"], ["empty", "empty"])
+    assert [(c.target.model, c.output, c.stated) for c in effort.charges] == [
+        ("a", 7, True), ("a", 0, False), ("c", count(GOOD), False),
+    ]  # fmt: skip
+    assert effort.charges[0].prompt == 900 and effort.charges[2].prompt > 500
+    assert str(effort.charges[0].target) == "http://u/v1 a"
+
+
+def test_what_nobody_could_tell_is_charged_as_well() -> None:
+    """The caller's own record has it, though there is no summary."""
+    room = Room(SummaryAnswer("", "stop", 900, 7), SummaryAnswer("", "stop", 950, 9))
+    with pytest.raises(SummaryError):
+        room.tell(task())
+    assert [(c.prompt, c.output) for c in room.effort.charges] == [(900, 7), (950, 9)]
+
+
+def test_a_price_is_that_of_the_place_whatever_the_address_says_beside_it() -> None:
+    """Azure's addresses have a version behind them."""
+    endpoint = Endpoint("http://u/v1/chat/completions?api-version=1", (), "m", None, None, 1, None, 1.0, 1.0)
+    assert str(endpoint.target) == "http://u/v1 m"
+
+
+# --- somebody else's summary
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [(GOOD, None), (f"<think>hm</think>{GOOD}", None), ("", "empty"), (LOOP, "loop"), ("I'm sorry, I can't.", "refusal")],
+)  # fmt: skip
+def test_a_summary_of_somebody_else_is_judged(text: str, reason: str | None) -> None:
+    """As a model's last answer is: cleaned, mended where that is possible, refused by the same rules."""
+    room, effort = Room(), Effort()
+    if reason is None:
+        assert asyncio.run(room.narrator.vet(task(), text, effort)) == GOOD
+    else:
+        with pytest.raises(SummaryError, match=reason):
+            asyncio.run(room.narrator.vet(task(), text, effort))
+    assert effort.refused == ([reason] if reason else []) and not room.lines
+
+
+def test_a_copy_by_somebody_else_is_refused() -> None:
+    """It is compared with the whole transcript."""
+    room, effort = Room(), Effort()
+    room.tell(task())
+    with pytest.raises(SummaryError, match="echo"):
+        asyncio.run(room.narrator.vet(task(), "As it was: " + room.transcripts()[0][40:2_000], effort))
+
+
 # --- beside the event loop
 
 
@@ -323,7 +419,7 @@ def test_nothing_that_takes_long_is_done_on_the_event_loop(monkeypatch: pytest.M
         asked = task(messages, budget=300)
         for message in messages:
             message.threads = note("messages")
-        asyncio.run(narrator.tell(asked, (at("m", window=4_000),)))
+        asyncio.run(narrator.tell(asked, (at("m", window=4_000),), Effort()))
     assert set(threads) == {
         *("outline", "judge", "mend", "redact", "condense", "fit", "cut", "render", "chunk", "clean", "prompt"),
         *("count", "messages"),
@@ -345,7 +441,7 @@ def test_what_no_call_can_reach_is_not_counted(window: int) -> None:
 
         room = Room(*(f"{GOOD} Part {i}." for i in range(CALLS_MOST)))
         narrator = Narrator(room.summariser, room.prudence, counted)
-        asyncio.run(narrator.tell(task(talk(exchanges)[1:], budget=300), (at("m", window=window),)))
+        asyncio.run(narrator.tell(task(talk(exchanges)[1:], budget=300), (at("m", window=window),), Effort()))
         return total, room.summariser
 
     exchanges = window // 4
@@ -397,7 +493,7 @@ def test_a_cap_on_calls() -> None:
 def test_nobody_to_ask() -> None:
     """That is a failure like any other."""
     with pytest.raises(SummaryError, match="resting"):
-        asyncio.run(Room().narrator.tell(task(), ()))
+        asyncio.run(Room().narrator.tell(task(), (), Effort()))
 
 
 def test_the_answer_has_its_share_of_the_window() -> None:

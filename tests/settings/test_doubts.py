@@ -29,6 +29,11 @@ H = "http://h:8000"
         ({"models": {"m": {"window": 4000, "compact_at": 4000}}}, []),
         ({"models": {"m": {"window": 4000, "compact_at": 4001}}}, ["models.m.compact_at"]),
         ({"models": {"m": {"compact_at": 4001}}}, []),
+        ({"upstreams": {"a": {"url": f"{H}/v1", "summarizer": {"upstream": H}}}}, ["upstreams.a.summarizer.upstream"]),
+        ({"hooks": {"python": "m:f", "timeout": 20}}, ["hooks.timeout"]),
+        ({"hooks": {"python": "m:f", "timeout": 19}}, []),
+        ({"hooks": {"timeout": 60}}, []),
+        ({"hooks": {"webhook": H, "secret": "s"}, "summarizer": {"wait": 0}}, []),
     ],
 )
 def test_what_is_doubtful(values: dict[str, Any], keys: list[str]) -> None:

@@ -80,3 +80,24 @@ def test_talks_on_through_a_hop(case: Case, via: Hop) -> None:
     assert figures.invalid == 0
     assert figures.compactions > 0
     assert figures.overflows == (0 if case.known else 1)  # an unknown window is learned from its first overflow
+
+
+@pytest.mark.parametrize("known", [True, False], ids=["window known", "window unknown"])
+def test_talks_on_behind_a_hop(known: bool) -> None:
+    """The LiteLLM proxy before ours, as where a team's gateway is pointed at it: it sees no error either."""
+    fake = FakeUpstream(WINDOW)
+    try:
+        with serve_in_thread(fake) as address:
+            settings = {"upstream": f"{address}/v1", "store": "memory:", **(KNOWN if known else {})}
+            with (
+                proxy(Settings.model_validate(settings)) as ours,
+                hop(ours) as url,
+                driver(CLIENTS[0]) as client,
+            ):
+                played = play(client, url, SCRIPT, api_key=KEY)
+    except Absent as absent:
+        pytest.skip(str(absent))
+    assert played.errors == [] and played.forgotten == []
+    figures = Figures.of(fake)
+    assert figures.invalid == 0 and figures.compactions > 0
+    assert figures.overflows == (0 if known else 1)

@@ -1,0 +1,136 @@
+"""A hook that reflects: it notes what a user said for good, and gives it to later conversations of the same tenant.
+
+When a conversation's oldest part is compacted, the rules, preferences and constraints that its user laid down there are
+written to a file. When another conversation of the same tenant is compacted, these notes go to its summariser, as
+something to take in, and so stand in its summary from then on. They get in nowhere else: what was sent before stays
+byte for byte the same, and with it the provider's cache.
+
+    hooks:
+      python: proxy.hooks.reflection:Reflection
+      options: {directory: /var/lib/compaction-proxy/notes}
+
+Notes are the user's own sentences, credentials taken out, in plain text: `DIRECTORY/TENANT/CONVERSATION.txt`, one a
+line. Edit or delete them as you like.
+"""
+
+# ruff: noqa: RUF001  (punctuation of several scripts)
+from __future__ import annotations
+
+import os
+import re
+import tempfile
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from proxy.core.pins import Unit, words_of
+from proxy.core.redact import redact
+from proxy.core.words import LASTING, RULE, RULE_PARTS
+
+TITLE = "Known of this user from earlier conversations, to be kept where it still matters (this one overrides it):"
+
+WORTH = 1.4
+"""The value (see `core.pins`) from which a sentence is noted: above a plain statement's, below a rule's."""
+
+NOTES_MOST = 40
+"""Lines of one conversation; the newest stay."""
+
+LENGTH_MOST = 400
+"""Characters of a line; a longer sentence is a paste."""
+
+CONVERSATIONS_MOST = 50
+"""Files of one tenant; the longest untouched go."""
+
+TOLD_MOST = 6_000
+"""Characters that a summariser is given: some 1,500 tokens of its window."""
+
+_NAME = re.compile("[0-9a-f]{8,64}")
+_WORD = re.compile(r"[^\W_]+(?:['’-][^\W_]+)*")
+
+
+class Reflection:
+    """`directory` is made when it is first needed, for its owner alone."""
+
+    def __init__(self, directory: str) -> None:
+        self._directory = Path(directory).expanduser()
+
+    def before_compaction(self, event: dict[str, Any]) -> dict[str, Any] | None:
+        """The notes of the tenant's other conversations, the newest first."""
+        own = self._file(event)
+        told: list[str] = []
+        for file in _newest(own.parent):
+            if file != own:
+                told += (line for line in _lines(file) if line not in told)
+        kept = list(_within(told, TOLD_MOST - len(TITLE)))
+        return {"notes": "\n".join([TITLE, *(f"- {line}" for line in kept)])} if kept else None
+
+    def after_compaction(self, event: dict[str, Any]) -> None:
+        """Note what was said for good in what is gone from view now."""
+        said = durable(event["messages"])
+        if not said:
+            return
+        file = self._file(event)
+        before = [line for line in _lines(file) if line not in said]
+        file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        _write(file, [*before, *said][-NOTES_MOST:])
+        for old in _newest(file.parent)[CONVERSATIONS_MOST:]:
+            old.unlink(missing_ok=True)
+
+    def _file(self, event: dict[str, Any]) -> Path:
+        tenant, conversation = str(event["tenant"]), str(event["conversation"])
+        if not (_NAME.fullmatch(tenant) and _NAME.fullmatch(conversation)):
+            raise ValueError("names are hexadecimal")
+        return self._directory / tenant / f"{conversation}.txt"
+
+
+def durable(messages: Sequence[dict[str, Any]]) -> list[str]:
+    """What the user of a stretch of conversation said that is meant to last, sentence by sentence, in its order; of
+    what was corrected later, the correction alone."""
+    units = words_of(messages).units
+    found = [unit for unit in units if _lasts(unit) and not any(_lasts(units[later]) for later in unit.later)]
+    lines = (" ".join(redact(unit.text).split()) for unit in found if len(unit.text) <= LENGTH_MOST)
+    return list(dict.fromkeys(lines))
+
+
+def _lasts(unit: Unit) -> bool:
+    """A rule, worth enough, and no question."""
+    folded = unit.text.casefold().replace("’", "'")
+    words = set(_WORD.findall(folded))
+    rule = words & RULE or any(part in folded for part in (*LASTING, *RULE_PARTS))
+    return unit.value >= WORTH and bool(rule) and not folded.rstrip().endswith(("?", "？", "؟"))
+
+
+def _newest(folder: Path) -> list[Path]:
+    """Its files, the last written first."""
+    try:
+        return sorted(folder.glob("*.txt"), key=lambda file: (-file.stat().st_mtime, file.name))
+    except OSError:  # one went while we looked: better none now than half of them
+        return []
+
+
+def _lines(file: Path) -> list[str]:
+    try:
+        text = file.read_text(encoding="utf-8", errors="replace")
+    except FileNotFoundError:
+        return []
+    return [line.strip() for line in text.splitlines() if line.strip()]
+
+
+def _within(lines: Sequence[str], most: int) -> Iterator[str]:
+    for line in lines:
+        most -= len(line) + 3
+        if most < 0:
+            return
+        yield line
+
+
+def _write(file: Path, lines: Sequence[str]) -> None:
+    """Whole or not at all; for the owner alone."""
+    descriptor, draft = tempfile.mkstemp(dir=file.parent, prefix=".", suffix=".draft")  # 0600
+    try:
+        with os.fdopen(descriptor, "w", encoding="utf-8") as writing:
+            writing.write("".join(f"{line}\n" for line in lines))
+        os.replace(draft, file)
+    except BaseException:
+        os.unlink(draft)
+        raise

@@ -1,0 +1,171 @@
+"""What is made before it is needed, when it begins, and for what it stops."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+import pytest
+
+from proxy.engine import background as background_module
+from proxy.errors import SummaryError
+from tests.engine.fakes import GOOD, FakeSummariser, Message, World, talk, until
+
+NEAR = talk(13)  # about 2,950 tokens: within a tenth of the limit, which is 3,200
+LONGER = talk(16)
+OTHER = talk(2, opening="forest")
+HERE = "http://upstream.test:80"
+
+
+@pytest.fixture(autouse=True)
+def no_quiet(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(background_module, "QUIET", 0.0)
+
+
+def told(world: World, story: Callable[[], Coroutine[Any, Any, None]]) -> list[str]:
+    async def whole() -> None:
+        try:
+            await story()
+        finally:
+            await world.background.aclose()
+            await world.compactor.aclose()
+
+    asyncio.run(whole())
+    return world.lines
+
+
+def test_the_summary_is_there_before_the_request_that_needs_it() -> None:
+    """And the request before it goes out as it came."""
+    world = World(window=4_000)
+
+    async def story() -> None:
+        await world.chat(NEAR)
+        await until(lambda: len(world.summariser.calls) == 1)
+        await world.chat(LONGER)
+
+    lines = told(world, story)
+    assert lines[0:3] == ["client → 28 messages", "upstream ← 28 messages: 200", "client ← 200 pass; fits"]
+    assert lines[3].startswith("summariser ← ") and lines[-1] == "client ← 200 reuse; known"
+    assert len(world.summariser.calls) == 1
+
+
+@pytest.mark.parametrize(
+    ("settings", "headers", "messages"),
+    [
+        ({"background": False}, (), NEAR),
+        ({"mode": "observe"}, (), NEAR),
+        ({}, ((b"x-compaction", b"off"),), NEAR),
+        ({}, ((b"x-compaction", b"observe"),), NEAR),
+        ({}, (), talk(11)),
+    ],
+)
+def test_nothing_is_made_where_it_may_not_or_need_not(
+    settings: dict[str, Any], headers: tuple[tuple[bytes, bytes], ...], messages: list[Message]
+) -> None:
+    """Switched off, told to change nothing, or far from the limit."""
+    world = World(settings, window=4_000)
+
+    async def story() -> None:
+        await world.chat(messages, *headers)
+        await asyncio.sleep(0.05)
+
+    told(world, story)
+    assert not world.summariser.calls
+
+
+def gated(world: World) -> asyncio.Event:
+    world.summariser.gate = asyncio.Event()
+    return world.summariser.gate
+
+
+@pytest.mark.parametrize(("scheme", "goes_on"), [("http", False), ("https", True)])
+def test_a_request_for_the_same_origin_breaks_it_off_where_slots_are_few(scheme: str, goes_on: bool) -> None:
+    """Over https what was begun has a price, and slots are many."""
+    world = World({"upstream": f"{scheme}://upstream.test/v1"}, window=4_000)
+
+    async def story() -> None:
+        gate = gated(world)
+        await world.chat(NEAR)
+        await until(lambda: len(world.summariser.calls) == 1)
+        await world.chat(OTHER)
+        await asyncio.sleep(0.02)
+        gate.set()
+        await asyncio.sleep(0.05)
+        await world.chat(LONGER)
+
+    lines = told(world, story)
+    assert (lines[-1] == "client ← 200 reuse; known") is goes_on
+    assert len(world.summariser.calls) == 2 - goes_on
+
+
+def test_the_second_attempt_for_a_conversation_goes_on() -> None:
+    """A client that never pauses would pay for beginnings alone."""
+    world = World(window=4_000)
+
+    async def story() -> None:
+        gate = gated(world)
+        await world.chat(NEAR)
+        await until(lambda: len(world.summariser.calls) == 1)
+        world.background.make_way(HERE)
+        await world.chat(NEAR)
+        await until(lambda: len(world.summariser.calls) == 2)
+        world.background.make_way(HERE)
+        gate.set()
+        await until(lambda: sum(line.startswith("summariser ←") for line in world.lines) >= 3)
+        await world.chat(LONGER)
+
+    assert told(world, story)[-1] == "client ← 200 reuse; known"
+    assert len(world.summariser.calls) == 2
+
+
+def test_before_it_has_begun_a_request_stops_it_without_a_call(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An agent whose tools are quick is not made to pay."""
+    monkeypatch.setattr(background_module, "QUIET", 0.1)
+    world = World(window=4_000)
+
+    async def story() -> None:
+        await world.chat(NEAR)
+        await asyncio.sleep(0.01)
+        await world.chat(OTHER)
+        await asyncio.sleep(0.15)
+
+    told(world, story)
+    assert not world.summariser.calls
+
+
+def test_what_is_late_is_not_asked_for_twice() -> None:
+    """The request that waited in vain goes out without a model, and the one summary serves the next."""
+    world = World({"summarizer": {"wait": 0.1}}, window=4_000)
+
+    async def story() -> None:
+        gate = gated(world)
+        await world.chat(NEAR)
+        await until(lambda: len(world.summariser.calls) == 1)
+        late = await world.chat(LONGER)
+        assert late.outcome == "compact; over-limit"
+        gate.set()
+        await asyncio.sleep(0.05)
+
+    told(world, story)
+    assert len(world.summariser.calls) == 1
+
+
+def test_a_text_made_without_a_model_is_made_better_when_there_is_one_again() -> None:
+    """Once its rest is over the summariser is asked for the same place, and the next request has it."""
+    world = World(window=4_000, summariser=FakeSummariser(script=[SummaryError("unavailable")]))
+
+    async def story() -> None:
+        first = await world.chat(LONGER)
+        assert first.outcome == "compact; over-limit"
+        await world.chat(LONGER)
+        await asyncio.sleep(0.02)
+        assert len(world.summariser.calls) == 1  # it rests
+        world.clock.advance(60)
+        await world.chat(LONGER)
+        await until(lambda: len(world.summariser.calls) == 2)
+        await asyncio.sleep(0.05)
+        await world.chat(LONGER)
+        assert GOOD in str(world.sent())
+
+    told(world, story)

@@ -1,0 +1,122 @@
+"""Notes of what a user said for good."""
+
+from __future__ import annotations
+
+import os
+import stat
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from proxy.hooks.reflection import CONVERSATIONS_MOST, NOTES_MOST, TOLD_MOST, Reflection, durable
+
+RULE = "Never touch the vendor folder."
+TENANT, OTHER = "ab" * 16, "cd" * 16
+
+
+def user(text: str) -> dict[str, Any]:
+    return {"role": "user", "content": text}
+
+
+def event(*messages: dict[str, Any], tenant: str = TENANT, conversation: str = "01" * 8) -> dict[str, Any]:
+    return {"tenant": tenant, "conversation": conversation, "messages": list(messages)}
+
+
+def lasting(number: int) -> str:
+    return f"From now on always send report number {number} to the office in street {number * 7}."
+
+
+@pytest.mark.parametrize(
+    ("said", "kept"),
+    [
+        (RULE, True),
+        ("From now on, all answers must be in French.", True),
+        ("Ab jetzt nur noch Berichte mit Datum, bitte immer im ISO-Format.", True),
+        ("必ず日本語で答えてください。コードのコメントもすべて日本語で。", True),
+        ("Thanks, that looks great!", False),
+        ("Should we never touch the vendor folder?", False),
+        ("ok", False),
+        ("", False),
+        ("Always keep it. " + "x" * 500, True),
+        ("Always keep it " + "and so on " * 60, False),
+    ],
+)
+def test_what_is_for_good(said: str, kept: bool) -> None:
+    """Rules and preferences; no thanks, no questions, no pastes."""
+    assert bool(durable([user(said)])) is kept
+
+
+def test_only_the_user_lays_down_rules() -> None:
+    """What a tool's result demands, or the assistant, is none."""
+    messages = [{"role": "tool", "content": RULE}, {"role": "assistant", "content": RULE}, user("Go on, please.")]
+    assert durable(messages) == []
+
+
+def test_a_correction_takes_the_place_of_what_it_corrects() -> None:
+    """It would be wrong to carry both into another conversation."""
+    said = [
+        user("The deploy window must always be Tuesday 18:00."),
+        user("Actually, the deploy window must now be Thursday 20:00."),
+    ]
+    assert durable(said) == ["Actually, the deploy window must now be Thursday 20:00."]
+
+
+def test_a_secret_is_not_noted() -> None:
+    """Credentials are taken out before anything is written."""
+    (line,) = durable([user("Always use the key sk-proj-Zb3dEfGh1jKlMn0pQrStUv for the staging server.")])
+    assert "sk-proj" not in line and "staging server" in line
+
+
+def test_another_conversation_of_the_tenant_is_told(tmp_path: Path) -> None:
+    """Not the same one, which has it in view or in its summary, and nobody else's."""
+    hook = Reflection(str(tmp_path / "notes"))
+    assert hook.before_compaction(event()) is None
+    hook.after_compaction(event(user(RULE)))
+    later = event(conversation="02" * 8)
+    said = hook.before_compaction(later)
+    assert said is not None and set(said) == {"notes"} and f"\n- {RULE}" in said["notes"]
+    assert hook.before_compaction(event()) is None
+    assert hook.before_compaction(event(tenant=OTHER, conversation="02" * 8)) is None
+
+
+def test_the_newest_conversation_is_told_first_and_each_line_once(tmp_path: Path) -> None:
+    """Within bounds."""
+    hook = Reflection(str(tmp_path))
+    for number in range(3):
+        hook.after_compaction(event(user(RULE), user(lasting(number)), conversation=f"{number:016x}"))
+        os.utime(tmp_path / TENANT / f"{number:016x}.txt", (1_000 + number, 1_000 + number))
+    said = hook.before_compaction(event(conversation="ff" * 8))
+    assert said is not None
+    assert said["notes"].splitlines()[1:] == [f"- {RULE}", *(f"- {lasting(number)}" for number in (2, 1, 0))]
+
+
+@pytest.mark.skipif(os.name != "posix", reason="file modes are POSIX")
+def test_files_are_bounded_and_private(tmp_path: Path) -> None:
+    """For their owner alone; so many lines, so many files, so much for a summariser."""
+    hook = Reflection(str(tmp_path / "notes"))
+    for number in range(NOTES_MOST + 5):
+        hook.after_compaction(event(user(lasting(number)), conversation="aa" * 8))
+    file = tmp_path / "notes" / TENANT / f"{'aa' * 8}.txt"
+    lines = file.read_text().splitlines()
+    assert lines == [lasting(number) for number in range(5, NOTES_MOST + 5)]
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600 and stat.S_IMODE(file.parent.stat().st_mode) == 0o700
+    for number in range(CONVERSATIONS_MOST + 3):
+        hook.after_compaction(
+            event(*(user(lasting(100 * number + i)) for i in range(5)), conversation=f"{number:016x}")
+        )
+    assert len(list(file.parent.iterdir())) == CONVERSATIONS_MOST
+    said = hook.before_compaction(event(conversation="ff" * 8))
+    assert said is not None and TOLD_MOST / 2 < len(said["notes"]) <= TOLD_MOST
+
+
+@pytest.mark.parametrize(
+    ("tenant", "conversation"), [("../../etc", "01" * 8), (TENANT, "../x"), ("", "01" * 8), (TENANT, "A" * 16)]
+)
+def test_names_are_no_paths(tmp_path: Path, tenant: str, conversation: str) -> None:
+    """Whoever sends the event."""
+    hook = Reflection(str(tmp_path / "notes"))
+    for tell in (hook.before_compaction, hook.after_compaction):
+        with pytest.raises(ValueError, match="hexadecimal"):
+            tell(event(user(RULE), tenant=tenant, conversation=conversation))
+    assert not list(tmp_path.iterdir())
