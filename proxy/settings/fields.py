@@ -138,7 +138,7 @@ class SummarizerSettings(Section):
     max_tokens: Annotated[int, Field(ge=64)] | None = None
     """The output limit of a summary call; unset: chosen from the size of what is to be written."""
     calls_per_hour: Annotated[int, Field(ge=1)] = 120
-    """The most summary calls in an hour; beyond it summaries are made without a model."""
+    """The most summary calls in an hour, of each process; beyond it summaries are made without a model."""
     fallbacks: tuple[Name, ...] = ()
     """Models to ask, in this order, when `model` fails; served at the same place."""
     instructions: Name | None = None

@@ -325,6 +325,7 @@ class World:
         self.engine, self.decider, self.compactor = parts.engine, parts.decider, parts.compactor
         self.checkpoints, self.knowledge, self.prudence = parts.checkpoints, parts.knowledge, parts.prudence
         self.background = parts.background
+        self.accounts = parts.accounts
         self.router = Router(self.settings)
 
     async def chat(self, request: bytes | Sequence[Message], *headers: tuple[bytes, bytes], **fields: Any) -> Received:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
 from proxy.engine.bill import Accounts, Charge, Effort, money
 from proxy.engine.knowledge import Target
+from tests.engine.fakes import FakeAnswer, World, talk
 
 DEAR, CHEAP, UNKNOWN = Target("http://u/v1", "dear"), Target("http://u/v1", "cheap"), Target("http://u/v1", "own")
 
@@ -43,6 +46,26 @@ def test_what_is_saved() -> None:
     accounts.served(DEAR, 90_000, 40_000)
     accounts.served(UNKNOWN, 300, 100)
     assert str(accounts.saved) == "50200 tokens, $0.5000"
+
+
+def test_every_request_that_went_out_shorter_counts() -> None:
+    """Compacted or reused, if it was answered; what passes saves nothing, and neither does what was refused."""
+    world = World(window=4_000)
+
+    async def story() -> None:
+        expected = 0
+        for messages in (talk(2), talk(25), talk(25)):
+            reply = await world.chat(messages)
+            before, after = map(int, (reply.header("x-compaction-tokens") or "0/0").split("/"))
+            expected += before - after
+            assert world.accounts.saved.tokens == expected
+        assert expected > 4_000
+        world.upstream.script = [lambda: FakeAnswer(429, b"{}")] * 5
+        await world.chat(talk(25))
+        assert world.accounts.saved.tokens == expected
+        assert world.accounts.spent.tokens > 1_000
+
+    asyncio.run(story())
 
 
 @pytest.mark.parametrize(

@@ -52,6 +52,31 @@ def test_what_is_told_for_the_first_time_begins_behind_the_last_summary() -> Non
     assert "Question" not in repr(first)
 
 
+def test_those_who_may_be_asked_and_how() -> None:
+    """The section's model, then its fallbacks; each with the section's patience and the window known of it."""
+    section = {
+        "model": "s", "window": None, "fallbacks": ["f", "g"], "wait": 1, "silence": 2, "total": 3, "max_tokens": 400,
+        "calls_per_hour": 5,
+    }  # fmt: skip
+    models = {"f": {"window": 9_000}, "*": {"window": 4_000}}
+    world = World({"summarizer": section, "models": models})
+    asked: list[Any] = []
+
+    async def story() -> None:
+        make = world.compactor.make
+
+        async def noted(job: Job, wait: float) -> Any:
+            asked.extend(job.endpoints)
+            return await make(job, wait)
+
+        world.compactor.make = noted  # type: ignore[method-assign]
+        await world.chat(talk(25))
+
+    asyncio.run(story())
+    assert [(e.model, e.window) for e in asked] == [("s", 4_000), ("f", 9_000), ("g", 4_000)]
+    assert {(e.silence, e.total, e.max_tokens, e.calls_per_hour) for e in asked} == {(2, 3, 400, 5)}
+
+
 def test_a_summariser_is_asked_as_its_section_says() -> None:
     """Its prompt and instructions, and the version of the interface that the client asked for."""
     section = {"model": None, "prompt": "Ahoy.", "instructions": "Be brief.", "fallbacks": ["other"]}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import importlib
 import itertools
 import re
@@ -476,6 +477,35 @@ def test_a_failure_rests_and_a_success_ends_it() -> None:
         room.tell(task())
     room.clock.advance(BACK_OFF)
     assert room.tell(task())[2] == "m"
+
+
+def test_a_refused_key_closes_no_other_clients_door() -> None:
+    """Who rests is a summariser together with the credentials that it is asked with, and its model."""
+    room = Room(SummaryError("http_4xx"))
+    mine, theirs = at("m"), dataclasses.replace(at("m"), headers=((b"k", b"w"),))
+    with pytest.raises(SummaryError, match="http_4xx"):
+        room.tell(task(), mine)
+    with pytest.raises(SummaryError, match="resting"):
+        room.tell(task(), mine)
+    assert room.tell(task(), theirs) == (GOOD, 1, "m")
+    assert room.tell(task(), mine, at("other")) == (GOOD, 1, "other")
+
+
+def test_each_has_its_own_window_patience_and_cap() -> None:
+    """One that has had its calls, or whose window is small, stands in nobody's way."""
+    room = Room(SummaryError("timeout"))
+    small = at("a", window=2_500, silence=1.0, total=2.0, max_tokens=300)
+    large = at("b", silence=3.0, total=4.0, calls_per_hour=1)
+    messages = talk(15)[1:]
+    assert room.tell(task(messages), small, large)[2] == "b"
+    first, second = room.summariser.calls
+    assert (first.silence, first.total, first.max_tokens) == (1.0, 2.0, 300)
+    assert (second.silence, second.total) == (3.0, 4.0)
+    assert count(first.user) < 2_500 < count(second.user)
+    with pytest.raises(SummaryError, match="resting"):
+        room.tell(task(messages), small, large)
+    room.clock.advance(BACK_OFF)
+    assert room.tell(task(messages), small, large)[2] == "a"
 
 
 def test_a_cap_on_calls() -> None:
