@@ -5,8 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
+from hypothesis import settings
 
 from proxy.adapters.encoding import O200k
+
+settings.register_profile("tests", deadline=None)  # a time limit tells of the machine's load
+settings.load_profile("tests")
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -107,7 +107,11 @@ class Decider:
             return better(self._look(story), sizes, sending.checkpoint)
         if story.view.tokens(sending.counted, sending.form) <= (1 - AHEAD) * sizes.limit:
             return None
-        return ahead(self._look(story), sizes, clearing=self._settings.clearing)
+        view = self._look(story)
+        decision = ahead(view, sizes, clearing=self._settings.clearing)
+        if decision is not None:
+            self._rejoining.remember(story.tenant, view.turns, story.keys)
+        return decision
 
     async def count(self, story: Story) -> int | None:
         """Our count of the request as the client sent it; None if it cannot be read."""

@@ -162,7 +162,7 @@ def test_other_statuses_say_other_things(status: int, row: dict[str, Any]) -> No
     assert from_answer(status, row["body"].encode()) is None
 
 
-@settings(max_examples=300)
+@settings(max_examples=300, deadline=None)
 @given(status=st.integers(0, 999), body=st.binary() | st.text().map(lambda text: text.encode("utf-8", "surrogatepass")))
 def test_never_raises(status: int, body: bytes) -> None:
     """Any bytes with any status give a value."""
@@ -198,7 +198,7 @@ json_values = st.recursive(
 )
 
 
-@settings(max_examples=300)
+@settings(max_examples=300, deadline=None)
 @given(value=json_values)
 def test_never_raises_on_any_json(value: Any) -> None:
     """Any JSON in the places where errors stand gives a value, for every question asked of it."""

@@ -9,7 +9,7 @@ import urllib.request
 import pytest
 
 from proxy.core import overflow
-from tests.e2e.llama import Llama
+from tests.e2e.llama import Llama, llama_server, missing
 from tests.e2e.processes import compaction_proxy
 from tests.e2e.replay import ask, replay, report
 from tests.e2e.transcripts import Transcript, head, shortest
@@ -29,6 +29,19 @@ def test_context_errors_are_recognised(llama: Llama) -> None:
         said = overflow.from_answer(status, body)
         assert said is not None
         assert (said.window, said.prompt) == (llama.context, stated)
+
+
+@pytest.mark.parametrize(("slots", "shift"), [(1, True), (2, False), (2, True)])
+def test_context_errors_of_other_servers_are_recognised(slots: int, shift: bool) -> None:
+    """Several slots share the server's memory, and the window is one slot's; a context that shifts refuses no less."""
+    if reason := missing():
+        pytest.skip(reason)
+    messages = [{"role": "user", "content": "The harbour is wide. " * 2000}]
+    with llama_server(2048, slots, shift) as server:
+        status, _, body = ask(server.base_url, messages, False)
+        said = overflow.from_answer(status, body)
+        assert said is not None
+        assert (said.window, said.prompt) == (2048, server.tokens(messages))
 
 
 def test_too_long_for_anything(llama: Llama) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import json
 from collections.abc import Sequence
 from typing import Any
@@ -185,6 +186,25 @@ def test_what_the_compacted_form_taught_is_not_applied_to_the_whole() -> None:
             found.target, found.tenant, found.keys[-1], 1_000, int(1_000 * ratio), form=form
         )
         return decision
+
+    asyncio.run(story())
+
+
+def test_what_was_made_ahead_serves_a_client_that_drops_its_first_messages() -> None:
+    """It is found at its place in what is left; a client of another key finds nothing."""
+    bench, history = Bench(), talk(20)
+
+    async def story() -> None:
+        now = bench.open(history[:28])
+        assert await bench.decide(now) == Pass("fits")
+        made = bench.decider.ahead(now, Sending(b"", ("pass", "fits"), total(now)))
+        assert isinstance(made, Compact)
+        kept = Checkpoint(now.tenant, now.keys[made.end], made.start, made.end, "so far", None, (), Rung.MODEL, 1.0)
+        await bench.world.checkpoints.keep(kept)
+        left = [history[0], *history[3:34]]
+        then, others = bench.open(left), bench.open(left, (b"authorization", b"Bearer another"))
+        assert await bench.decide(then) == Reuse(dataclasses.replace(kept, start=made.start - 2, end=made.end - 2))
+        assert isinstance(await bench.decide(others), Compact)
 
     asyncio.run(story())
 
