@@ -73,13 +73,14 @@ class Names:
     changed: frozenset[str]
     read: frozenset[str]
 
-    def text(self, budget: int, count: Count, skip: str = "") -> str:
+    def text(self, budget: int, count: Count, skip: str = "", without: frozenset[str] = frozenset()) -> str:
         """The identifiers worth most within `budget` tokens; empty if there are none.
 
         Files changed and files read (known from tool calls) have a list each; the rest stands in order of last use,
-        in lines labelled with the turns. Nothing that occurs in `skip` is repeated. Same messages, same bytes.
+        in lines labelled with the turns. Nothing that occurs in `skip` is repeated, nothing of `without` is listed.
+        Same messages, same bytes.
         """
-        ranked = [name for name in self.ranked if name not in skip]
+        ranked = [name for name in self.ranked if name not in skip and name not in without]
 
         def build(size: float) -> str:
             chosen: list[str] = []

@@ -18,10 +18,13 @@ from itertools import groupby
 from proxy.core.fit import Count, settle, weigh
 from proxy.core.transcript import Message, ration, role, text
 from proxy.core.words import (
+    COMPARING,
+    CONDITION,
     CORRECTION,
     CORRECTION_PARTS,
     LASTING,
     LEANING,
+    LEANING_PARTS,
     LIMIT,
     RULE,
     RULE_PARTS,
@@ -29,10 +32,12 @@ from proxy.core.words import (
     SELF_PARTS,
     SMALL_TALK,
     SMALL_TALK_TEXTS,
+    TALKING,
 )
 
 GAP = "[…]"
 TYPED = 600  # characters; a longer message was hardly typed: it is a paste, with the user's own words at its edges
+LISTED = 0.6  # of its value that an item of a list in a paste has: a fragment, and rarely of the user's own making
 SCAN = 20_000  # characters of a message in which words are looked up
 SAID = 500_000  # characters of the user's that are looked at in all; the longest messages lose their middle
 HEARD = 2_000_000  # characters in all in which words are looked up
@@ -56,9 +61,10 @@ _ABBREVIATED = re.compile(
 _WORD = re.compile(r"[^\W_]+(?:['’-][^\W_]+)*")
 _CJK = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
 _CJK_RUN = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]{2,}")
-_NUMBER = re.compile(r"\d[\d.,:]*")
+_NUMBER = re.compile(r"\d(?:[\d.,:]*\d)?")
 _QUOTED = re.compile(r"[\"“„«「『`][^\"“”„«»「」『』`\n]{2,80}[\"”“»」』`]")
 _MARKED = re.compile(r"[/\\@#_$%€£¥]|\w\.\w|[a-z][A-Z]")
+_AROUND = ".,:;!?\"'`()[]<>"
 _NAME = re.compile(r"(?<=[^\W_] )[A-Z][^\W\d_]{2,}|(?<=, )[A-Z][^\W\d_]{2,}|\b[A-Z]{2,6}\b")
 _BULLET = re.compile(r"^\s*(?:[-*•–]|\d{1,3}[.)])\s+")
 _MACHINE_LINE = re.compile(  # how logs, listings, diffs, code and markup begin or end a line
@@ -87,6 +93,21 @@ class Unit:
 
 
 @dataclass(frozen=True, slots=True)
+class Retired:
+    """A sentence that was superseded: the last `turn` in which that happened, the sentences that stand `instead`, and
+    what it was about: its `words`, and the `values` that none of the others has."""
+
+    text: str
+    turn: int
+    instead: tuple[str, ...]
+    words: frozenset[str]
+    values: frozenset[str]
+
+    def __repr__(self) -> str:
+        return f"Retired(in {self.turn}, {len(self.instead)} instead)"
+
+
+@dataclass(frozen=True, slots=True)
 class Words:
     """What the user said in a stretch of conversation, taken apart and rated."""
 
@@ -103,6 +124,22 @@ class Words:
         extent = {unit.turn: unit.order + 1 for unit in units}
         return settle(lambda size: _render(choose(units, ranked, size), units, extent), budget, count)
 
+    def retired(self) -> Iterator[Retired]:
+        """What the user has taken back, or said anew with another value.
+
+        Stricter than what a sentence may only stand together with: here a correction says that it is one, or has a
+        value in place of another.
+        """
+        for unit in self.units:
+            if not unit.later or not unit.value:
+                continue
+            said = unit.concrete | {word.strip(_AROUND) for word in unit.text.split() if _MARKED.search(word)}
+            later = [each for i in unit.later if _replaces(each := self.units[i], said)]
+            if later:
+                instead = tuple(each.text for each in later)
+                values = frozenset(value for value in said if not any(value in text for text in instead))
+                yield Retired(unit.text, max(each.turn for each in later), instead, unit.words, values)
+
     def __repr__(self) -> str:
         return f"Words({len(self.units)} units)"
 
@@ -116,7 +153,7 @@ def words_of(messages: Sequence[Message]) -> Words:
 
 def rated(sentences: Sequence[str]) -> list[Unit]:
     """Sentences of anyone, each rated among the others, and linked to those that may supersede it."""
-    units = [Unit(i, 0, sentence, words=_content(sentence[:LONG])) for i, sentence in enumerate(sentences)]
+    units = [Unit(i, 0, sentence, words=content(sentence[:LONG])) for i, sentence in enumerate(sentences)]
     heard = Counter(word for unit in units for word in unit.words)
     for unit in units:
         _rate(unit, heard)
@@ -146,6 +183,8 @@ def _units(messages: Sequence[Message]) -> list[Unit]:
         for i, unit in enumerate(found):
             edge = min(i, len(found) - 1 - i)
             unit.place = 1.3 if opening and i < 4 else 1.0 if len(words) <= TYPED or edge < 3 else 0.5
+            if len(words) > TYPED and not opening and _BULLET.match(unit.text):
+                unit.place *= LISTED
         units += found
     elsewhere = _heard(messages, units)
     common = max(RARE, len(messages) // 10)
@@ -167,13 +206,13 @@ def _ends(words: str, limit: int) -> list[str]:
 def _heard(messages: Sequence[Message], units: Sequence[Unit]) -> Counter[str]:
     """In how many messages of the conversation, by whomever, each word of the user's occurs."""
     for unit in units:
-        unit.words = _content(unit.text[:LONG])
+        unit.words = content(unit.text[:LONG])
     wanted = frozenset().union(*(unit.words for unit in units))
     heard: Counter[str] = Counter()
     said = [text(message)[:SCAN] for message in messages]
     limit = ration([len(words) for words in said], HEARD)
     for words in said:
-        heard.update(_content(words[:limit]) & wanted)
+        heard.update(content(words[:limit]) & wanted)
     return heard
 
 
@@ -190,7 +229,7 @@ def parts(plain: str) -> Iterator[str]:
         yield sentence
 
 
-def _content(sentence: str) -> frozenset[str]:
+def content(sentence: str) -> frozenset[str]:
     """The words a sentence is about, lower case; pairs of characters where words are not separated."""
     if sentence.isascii():
         return frozenset(word.lower() for word in _WORD.findall(sentence) if len(word) > 2) - _EMPTY
@@ -225,14 +264,17 @@ def _rate(unit: Unit, heard: Counter[str]) -> None:
     leaning = sum(word in LEANING or word in LIMIT for word in words)
     own = any(word in SELF for word in words) or any(part in sentence for part in SELF_PARTS)
     unit.corrects = any(w in CORRECTION for w in words) or any(part in sentence for part in CORRECTION_PARTS)
-    alone = sum(1.0 if heard[word] <= 1 else 0.6 if heard[word] == 2 else 0.0 for word in unit.words)
-    value = 0.4 + min(1.2, 0.8 * min(rules, 1) + 0.2 * rules + 0.3 * min(leaning, 2)) + 0.5 * unit.corrects + 0.3 * own
-    value += 0.4 * bool(numbers) + 0.3 * bool(names) + 0.2 * bool(quoted) + 0.2 * bool(_MARKED.search(sentence))
-    value += 0.35 * min(alone, 4)
+    alone = sum(heard[word] <= 1 for word in unit.words) + 0.6 * sum(heard[word] == 2 for word in unit.words)
+    leaning += any(part in folded for part in LEANING_PARTS) + (words[0] in CONDITION)
+    leaning += bool(numbers) and any(word in COMPARING for word in words)
+    value = 0.4 + min(1.2, 0.8 * min(rules, 1) + 0.2 * rules + 0.3 * min(leaning, 2)) + 0.4 * unit.corrects + 0.1 * own
+    value += 0.3 * bool(numbers) + 0.3 * bool(names) + 0.2 * bool(quoted) + 0.2 * bool(_MARKED.search(sentence))
+    value += 0.42 * min(alone, 5)
     if sentence.rstrip("\"'”) ").endswith(("?", "？", "؟", ":", "：")):
         value *= 0.45
     length = len(words) + len(_CJK.findall(sentence)) / 2
     value *= 0.45 if length < 3 else 0.7 if length < 5 else 1.0
+    value *= 0.85 if words[0] in TALKING and not unit.corrects else 1.0
     unit.value = value * _human(unit.text) * unit.place
 
 
@@ -278,6 +320,12 @@ def _link(units: list[Unit]) -> None:
         if weight >= 0.15 and (inside or alike >= (0.22 if other.corrects else 0.3 if new else 0.6)):
             one.later.append(b)
             other.value = max(other.value, 0.8 * one.value)
+
+
+def _replaces(later: Unit, values: frozenset[str]) -> bool:
+    """Whether a sentence takes back one with these values."""
+    gone = any(value not in later.text for value in values)
+    return later.corrects or (gone and bool(later.concrete - values or _MARKED.search(later.text)))
 
 
 def choose(units: Sequence[Unit], ranked: Sequence[int], size: float) -> set[int]:

@@ -13,9 +13,10 @@ from functools import partial
 from proxy.core import sections as s
 from proxy.core.audit import audit
 from proxy.core.fit import Count, settle, weigh
+from proxy.core.identifiers import Found, identifiers
 from proxy.core.ledger import Names, names_of
-from proxy.core.outline import story_of
-from proxy.core.pins import Words, choose, parts, rated, words_of
+from proxy.core.outline import Story, story_of
+from proxy.core.pins import LONG, Retired, Words, choose, content, parts, rated, words_of
 from proxy.core.redact import redact
 from proxy.core.summary import MARK, Form
 from proxy.core.transcript import Message, scrub
@@ -31,15 +32,20 @@ OUTLINE = "[OUTLINE]"
 LEDGER = "[IDENTIFIERS, BY LAST USE]"
 HINTS = "[LOOK UP IF NEEDED]"
 
-SMALL_WINDOW = 20_000  # tokens; below it nearly all that fits is what the user said
+LEAST_OWN, MOST_OWN = 0.4, 0.6  # of the budget: what pins are sure of, from a large one to a small one
+OWN = 250  # tokens that pins have beyond the least share: ten sentences, which weigh most where there is little room
 HINT_SHARE = 0.08  # of the budget at most
 LINE = 200  # characters; a longer line of prose is taken apart into its sentences
+SAME = 2  # words that two sentences share, beside a value, when they are about the same thing
+INSTEAD = "→"  # between what was said first and what was said instead
 PINS_AGAIN = 0.6  # of the budget: how far pins may grow into what the prose leaves
 
 
 _MARKS = re.compile(f"{MARK[0]}{{{len(MARK)},}}")
 _LABELS = frozenset({PINS, PROSE, OUTLINE, LEDGER, HINTS})
 _NUMBERED = re.compile(r"(?m)^[ \t]{0,8}(?=\d{1,7}:\s)")  # how a message of the user's begins among the pins
+
+_EVENT = re.compile(r"\d{1,7} (?:user|assistant|system|developer|unknown): ")  # how a line of an outline begins
 
 _Maker = Callable[[int, Count], str]
 
@@ -53,12 +59,11 @@ class Shares:
     prose: int
 
 
-def shares(budget: int, window: int) -> Shares:
-    """How `budget` tokens (the frame taken off) are divided: pins 40 %, ledger 30 %, prose the rest; at a window
-    below 20,000 tokens pins 60 % and the rest in the same proportion."""
-    part = 0.6 if window < SMALL_WINDOW else 0.4
-    own = int(budget * part)
-    names = int((budget - own) * (0.5 if part == 0.4 else 0.4))
+def shares(budget: int) -> Shares:
+    """How `budget` tokens (the frame taken off) are divided: pins 40 % and a little more, 60 % where there is so
+    little room that hardly more fits than what the user said; ledger and prose half of the rest each."""
+    own = int(min(MOST_OWN * budget, LEAST_OWN * budget + OWN))
+    names = (budget - own) // 2
     return Shares(own, names, budget - own - names)
 
 
@@ -78,7 +83,7 @@ def gather(messages: Sequence[Message]) -> Evidence:
     return Evidence(messages, words_of(messages), names_of(messages))
 
 
-def compose(*, evidence: Evidence, prose: str | None, budget: int, window: int, count: Count, form: Form) -> str:
+def compose(*, evidence: Evidence, prose: str | None, budget: int, count: Count, form: Form) -> str:
     """The replacement of the messages (all that are evicted, from the first turn on) within `budget` tokens.
 
     `prose` is a summariser's text, cleaned and judged; it is defused, redacted and audited here. Without one an outline
@@ -87,7 +92,7 @@ def compose(*, evidence: Evidence, prose: str | None, budget: int, window: int, 
     room = budget - count(f"{OPENING}\n{SEPARATOR}") - 2
     if room < 8:
         return f"{OPENING}\n{SEPARATOR}"
-    body = _Body(evidence, prose, window, count, form)
+    body = _Body(evidence, prose, count, form)
     text = body.fill(room)
     for _ in range(8):  # parts counted one by one may be a token or two less than counted together
         whole = _framed(text)
@@ -115,18 +120,22 @@ def defuse(prose: str) -> str:
 class _Body:
     """The parts between the lines of the frame, for any room they are given."""
 
-    def __init__(self, evidence: Evidence, prose: str | None, window: int, count: Count, form: Form) -> None:
-        self.window, self.count = window, count
+    def __init__(self, evidence: Evidence, prose: str | None, count: Count, form: Form) -> None:
+        self.count = count
         self.words, self.names = evidence.words, evidence.names
         gone = {s.LOOKUP} if form == "all" else {s.LOOKUP, s.STATE, s.NEXT}
-        found = s.split(audit(redact(defuse(scrub(prose or ""))), evidence.messages))
+        retired = list(self.words.retired())
+        self.without = self._without(retired)
+        told, self.since = _outlined(audit(redact(defuse(scrub(prose or ""))), evidence.messages))
+        told = current(told, retired)
+        found = s.split(told)
         self.prose = s.join([(name, text) for name, text in found if name not in gone])
         self.hints = "\n".join(text for name, text in found if name == s.LOOKUP)
-        self.story = None if self.prose else story_of(evidence.messages)
+        self.story = None if self.prose or self.since else story_of(evidence.messages)
 
     def fill(self, room: int) -> str:
         """Pins, prose, ledger and hints within `room` tokens."""
-        share = shares(room, self.window)
+        share = shares(room)
         own = self._titled(PINS, self.words.text, share.pins)
         hints = self._titled(HINTS, partial(condense, self.hints), int(room * HINT_SHARE))
         told = self._told(room - self._size(own) - self._size(hints) - share.ledger, own)
@@ -134,7 +143,7 @@ class _Body:
         if spare > 0.05 * room and self._size(own) > 0.8 * share.pins:  # the prose left something, and pins were cut
             own = self._titled(PINS, self.words.text, min(share.pins + spare, int(room * PINS_AGAIN)))
         left = room - sum(map(self._size, (own, hints, told)))
-        names = self._titled(LEDGER, partial(self.names.text, skip=f"{own}\n{told}"), left)
+        names = self._titled(LEDGER, partial(self.names.text, skip=f"{own}\n{told}", without=self.without), left)
         left -= self._size(names)
         if left > 0.05 * room:
             told = self._told(self._size(told) + left, own)
@@ -144,7 +153,25 @@ class _Body:
     def _told(self, size: int, own: str) -> str:
         if self.story:
             return self._titled(OUTLINE, partial(self.story.text, skip=own), size)
-        return self._titled(PROSE, partial(condense, self.prose, known=own), size)
+        return self._titled(PROSE, partial(self._prose, own=own), size)
+
+    def _prose(self, size: int, count: Count, own: str) -> str:
+        """The summary, and the newest of what a machine has added to it: never that instead of it."""
+        told = condense(self.prose, size, count, known=own)
+        left = size - count(told) - 1
+        since = Story(self.since).text(left, count, skip=own) if self.since and left > 0 else ""
+        return "\n".join(part for part in (told, since) if part)
+
+    def _without(self, retired: Sequence[Retired]) -> frozenset[str]:
+        """Names and numbers that the user has replaced and nobody has used since: as a list of what to go on with they
+        would stand for what no longer holds."""
+        entries, known = self.names.entries, dict[str, Found]()
+        return frozenset(
+            name
+            for each in retired
+            for name, _ in identifiers(redact(each.text), known)
+            if name in entries and entries[name].last <= each.turn and not any(name in text for text in each.instead)
+        )
 
     def _size(self, part: str) -> int:
         return self.count(part) + 1 if part else 0
@@ -152,6 +179,48 @@ class _Body:
     def _titled(self, title: str, make: _Maker, size: int) -> str:
         text = make(size - self.count(title) - 2, self.count)
         return f"{title}\n{text}" if text else ""
+
+
+def current(prose: str, retired: Sequence[Retired]) -> str:
+    """`prose` with what the user said instead behind each sentence that tells, in his words or with its value, what he
+    has superseded, unless the prose tells that too. If what he said is too long for that, the sentence goes."""
+    heard = _flat(prose)
+    gone = [each for each in retired if not any(_flat(text) in heard for text in each.instead)]
+    if not gone:
+        return prose
+    old = [(text, each) for each in gone if (text := _flat(each.text))]
+    final: dict[str, str] = {}  # what was said instead may have been superseded itself, by something later still
+    for each in reversed(retired):
+        final[each.text] = final.get(each.instead[-1], each.instead[-1])
+
+    def corrected(sentence: str) -> str:
+        flat = _flat(sentence)
+        found = next((each for text, each in reversed(old) if text in flat or _tells(sentence, each)), None)
+        if found is None:
+            return sentence
+        instead = " ".join(final[found.text].split())
+        return f"{sentence} {INSTEAD} {instead}" if len(instead) <= LONG else ""
+
+    def line(old: str) -> str:
+        pieces = list(parts(old))
+        new = [corrected(piece) for piece in pieces]
+        return old if new == pieces else " ".join(filter(None, new))
+
+    return "\n".join(map(line, prose.split("\n")))
+
+
+def _tells(sentence: str, retired: Retired) -> bool:
+    """Whether a sentence has a value that holds no longer, and is about the same."""
+    values = [value for value in retired.values if value in sentence]
+    for value in values:
+        sentence = sentence.replace(value, " ")
+    return bool(values) and len(content(sentence) & retired.words) >= SAME
+
+
+def _outlined(prose: str) -> tuple[str, tuple[str, ...]]:
+    """A summary, and the lines of an outline that follow it."""
+    lines = prose.split("\n")
+    return "\n".join(line for line in lines if not _EVENT.match(line)), tuple(filter(_EVENT.match, lines))
 
 
 def _head(text: str, size: float) -> str:

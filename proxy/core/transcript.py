@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -17,11 +18,17 @@ from proxy.core.fit import Count, cut
 Message = Mapping[str, Any]
 
 RESULT_CAP = 2_000  # characters of a tool result; what Letta, pi and OpenClaw all use
+TELLING = 0.25  # of a shortened result, for lines of its middle: of notes in there 90 % stay in real results, not 7
+LINE = 300  # characters; a longer line is data
+NOTE = 60  # characters that the note of what is missing takes at most
+BETWEEN = "\n…\n"  # where lines of a result are missing
 ARGUMENT_CAP = 1_000  # characters of one argument: enough for any command, not for a written file
 MESSAGE_CAP = 8_000  # characters of any one message; an uncapped one has made a summary call of 2 M tokens elsewhere
 READ = 256 * 1024  # characters of one text of which something may be shown at all, head and tail
 PARSED = 1024 * 1024  # characters of a call's arguments; longer ones are taken as they stand
 BLOB = re.compile(r"[A-Za-z0-9+/=_-]{512,}")  # base64 in running text: a token a character, worth nothing to a reader
+_WORD = re.compile(r"[^\W\d_]{2,}")
+_SIGN = re.compile(r"[^\w\s]")
 SURROGATE = re.compile("[\ud800-\udfff]")
 ERROR = re.compile(
     r"error|exception|fail|fatal|traceback|panic|denied|refused|not found|no such|exit (?:code|status):? [1-9]"
@@ -205,10 +212,43 @@ def _block(message: Message, label: str, call: ToolCall | None) -> str:
 
 
 def shorten(result: str, limit: int) -> str:
-    """A tool result within `limit` characters: mostly its head, or as much of its tail where that holds an error."""
+    """A tool result within `limit` characters: mostly its head, or as much of its tail where that holds an error; and
+    of what lies between, the lines that say what no other line says."""
     if len(result) <= limit:
         return result
-    return cut(result, limit, tail=0.5 if ERROR.search(result[-(limit // 2) :]) else 0.2)
+    tail = 0.5 if ERROR.search(result[-(limit // 2) :]) else 0.2
+    room = int(limit * (1 - TELLING)) - len(BETWEEN)
+    end = max(1, int(room * tail))
+    middle = result[room - end : -end]
+    told = _telling(middle, limit - room - 2 * len(BETWEEN) - NOTE)
+    if not told:
+        return cut(result, limit, tail)
+    note = f"[… {len(middle) - len(told):,} of {len(result):,} characters left out …]"
+    return f"{result[: room - end]}\n{note}\n{told}{BETWEEN}{result[-end:]}"
+
+
+def _telling(text: str, room: int) -> str:
+    """The whole lines of a text that are least like its other lines, in order, within `room` characters.
+
+    A note in a listing, a warning in a log, a comment in data: a line counts the more the fewer lines share its words,
+    and its punctuation.
+    """
+    lines = text.split("\n")[1:-1]  # the first and the last are cut
+    words = [sorted({word.casefold() for word in _WORD.findall(line[:LINE])}) for line in lines]
+    shapes = [frozenset(_SIGN.findall(line[:LINE])) for line in lines]
+    heard, formed = Counter(word for each in words for word in each), Counter(shapes)
+
+    def rarity(i: int) -> float:
+        rare = sum(1 / heard[word] for word in words[i]) / len(words[i])
+        return float(rare / formed[shapes[i]] ** 0.25 * (0.6 if lines[i][:1].isspace() else 1.0))
+
+    fitting = [i for i, line in enumerate(lines) if 12 <= len(line.strip()) <= LINE and len(words[i]) > 1]
+    chosen = []
+    for i in sorted(fitting, key=lambda i: (-rarity(i), i)):
+        if (cost := len(lines[i]) + len(BETWEEN)) <= room:
+            chosen.append(i)
+            room -= cost
+    return BETWEEN.join(lines[i] for i in sorted(chosen))
 
 
 def _arguments(call: ToolCall) -> str:

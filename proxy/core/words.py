@@ -58,6 +58,38 @@ LIMIT = _words(  # nouns that name a rule or a limit: half a hint, and what the 
     """
 )
 
+LEANING_PARTS = _parts(  # phrases of duty and purpose: half a hint
+    """
+    have to | has to | had to be | need to be | needs to | is to be | are to be | are to | supposed to | make sure |
+    be sure to | take care | be careful | so that | the point of | point is | end up | end with | in the end |
+    the aim | the goal | the idea is | in order to | rule of thumb | musst du | hat zu | haben zu | damit | am ende |
+    das ziel | doit être | il faut | afin de | pour que | le but | tiene que | tienes que | hay que | para que |
+    el objetivo | tem que | tem de | o objetivo | bisogna | l'obiettivo | чтобы | цель
+    """,
+    "|",
+)
+
+CONDITION = _words(  # with these begins what holds again and again: half a hint
+    """
+    when whenever if once before after while as wenn falls sobald bevor si quand lorsque dès cuando se quando
+    wanneer если когда gdy jeśli når
+    """
+)
+
+COMPARING = _words(  # beside a number, a limit
+    """
+    above below over under beyond than within until till by per up exceed exceeds between über unter bis innerhalb
+    plus moins sous hasta más menos até mais fino più meno tot meer minder więcej mniej до более менее
+    """
+)
+
+TALKING = _words(  # with these begins a turn of talk rather than a statement
+    """
+    ok okay yes yeah nope so ah oh well hmm but and then also let's lets let sorry great good cool nice right ja
+    nein und aber oui et mais sí y pero
+    """
+)
+
 LASTING = _parts(  # phrases that make a sentence hold from now on
     """
               from now on   |   from here on   |   from today   |

@@ -283,9 +283,7 @@ class Compactor:
 
     def _text(self, job: Job, evidence: Evidence, told: str | None) -> str:
         plan = job.plan
-        return replacement.compose(
-            evidence=evidence, prose=told, budget=plan.text, window=job.window, count=self._count, form=plan.form
-        )
+        return replacement.compose(evidence=evidence, prose=told, budget=plan.text, count=self._count, form=plan.form)
 
     def _trimmed(self, job: Job) -> Checkpoint:
         base = job.plan.base

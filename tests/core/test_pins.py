@@ -205,6 +205,45 @@ def test_a_giant_message_without_a_stop_is_quoted_in_part() -> None:
 
 def test_words_are_looked_up_in_a_bounded_part(monkeypatch: pytest.MonkeyPatch) -> None:
     """Ten times the conversation does not mean ten times the reading."""
-    read = lengths(monkeypatch, "proxy.core.pins._content")
+    read = lengths(monkeypatch, "proxy.core.pins.content")
     words_of([*user("Use tabs."), *({"role": "assistant", "content": "on it goes " * 1_000} for _ in range(2_000))])
     assert HEARD // 2 < sum(read) <= HEARD + 100
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "values"),
+    [
+        ("The port of the gateway is 4711.", "The port of the gateway is 4712 now.", {"4711"}),
+        ("Send the weekly report to Marta.", "Actually, send the weekly report to Jonas.", {"Marta"}),
+        ("We never ship on Fridays.", "The invoice template is in English.", None),
+    ],
+)
+def test_what_was_taken_back_is_known(first: str, second: str, values: set[str] | None) -> None:
+    """A sentence that a later one supersedes, in which turn, and which of its values hold no longer."""
+    found = list(words_of(user(first, second)).retired())
+    assert [(each.text, each.turn, each.instead) for each in found] == ([(first, 1, (second,))] if values else [])
+    assert not found or set(found[0].values) == values
+    assert first not in repr(found)
+
+
+@pytest.mark.parametrize(
+    ("more", "less"),
+    [
+        ("When the nightly import fails, page the owner of the feed.", "Ah, the nightly import fails for that feed."),
+        ("The nightly import takes under 30 minutes.", "The nightly import took some 30 minutes."),
+        ("The nightly import has to be idempotent.", "The nightly import looks quite idempotent."),
+    ],
+)
+def test_hints_that_are_no_words_of_command(more: str, less: str) -> None:
+    """A condition, a limit and a duty are worth more than talk about the same."""
+    values = {unit.text: unit.value for unit in words_of(user(more, less)).units}
+    assert values[more] > values[less]
+
+
+def test_an_item_of_a_list_in_a_paste_is_worth_less_than_in_a_message_that_was_typed() -> None:
+    """A long paste is rarely of the user's own making."""
+    items = [f"- component number {i} reads its settings from the registry" for i in range(4)]
+    paste = "\n".join(f"- step {i} of the plan was looked at by nobody in particular" for i in range(60))
+    typed = words_of(user("Hello.", "\n".join(items))).units[3]
+    pasted = words_of(user("Hello.", "\n".join([*items, paste]))).units[3]
+    assert typed.text == pasted.text and pasted.value < 0.7 * typed.value

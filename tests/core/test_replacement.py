@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from proxy.core.pins import words_of
 from proxy.core.replacement import (
     HINTS,
     LEDGER,
@@ -19,9 +20,11 @@ from proxy.core.replacement import (
     SEPARATOR,
     compose,
     condense,
+    current,
     gather,
     shares,
 )
+from proxy.core.transcript import text
 from tests.core.wild import called, size, user, wild
 
 CHAT = [
@@ -36,7 +39,7 @@ PROSE_TEXT = (
 
 
 def composed(messages: Any = CHAT, prose: str | None = PROSE_TEXT, budget: int = 500, form: Any = "sliding") -> str:
-    return compose(evidence=gather(messages), prose=prose, budget=budget, window=20_000, count=size, form=form)
+    return compose(evidence=gather(messages), prose=prose, budget=budget, count=size, form=form)
 
 
 def test_the_order_is_fixed() -> None:
@@ -121,13 +124,12 @@ def test_what_is_known_is_left_out_of_the_prose() -> None:
     assert condense("Use tabs.\nIt works.", 100, size, known="0: Use tabs.") == "It works."
 
 
-@pytest.mark.parametrize("window", [4_000, 20_000, 128_000])
-def test_the_shares_are_the_whole(window: int) -> None:
-    """Pins 40 %, 60 % at small windows; the three together are the budget."""
-    share = shares(1_000, window)
-    assert share.pins == (600 if window < 20_000 else 400)
-    assert share.pins + share.ledger + share.prose == 1_000
-    assert share.prose >= share.ledger
+@pytest.mark.parametrize(("budget", "pins"), [(300, 0.6), (1_000, 0.6), (2_500, 0.5), (12_000, 0.42)])
+def test_the_shares_are_the_whole(budget: int, pins: float) -> None:
+    """Pins 60 % of little room and not much over 40 % of much; the three together are the budget."""
+    share = shares(budget)
+    assert share.pins + share.ledger + share.prose == budget
+    assert share.pins / budget == pytest.approx(pins, abs=0.005)
 
 
 def test_what_one_part_leaves_the_others_get() -> None:
@@ -167,7 +169,7 @@ def test_the_count_is_asked_about_what_could_fit_not_about_all_there_is() -> Non
             for i in range(n)
             for m in [*user(f"Look at item {i}."), *called("get", f"row {i}\n" * 20, id=f"x{i}y{i}")]
         ]
-        compose(evidence=gather(messages), prose=None, budget=800, window=20_000, count=count, form="sliding")
+        compose(evidence=gather(messages), prose=None, budget=800, count=count, form="sliding")
         totals.append(sum(asked))
     assert totals[1] < 2 * totals[0] + 20_000
 
@@ -228,6 +230,47 @@ def test_evidence_is_gathered_once_for_any_prose() -> None:
     """The same bytes as if it were gathered anew; its repr shows no text."""
     evidence = gather(CHAT)
     for prose in (None, PROSE_TEXT):
-        text = compose(evidence=evidence, prose=prose, budget=500, window=20_000, count=size, form="sliding")
+        text = compose(evidence=evidence, prose=prose, budget=500, count=size, form="sliding")
         assert text == composed(prose=prose)
     assert repr(evidence) == "Evidence(5 messages)"
+
+
+MOVED = [
+    *user("The settings of the importer are in conf/importer.ini."),
+    *called("read", "nothing of note", path="README.md"),
+    *user("The settings of the importer have moved to conf/feeds.toml."),
+    *called("read", "nothing of note", path="CHANGES.md"),
+]
+
+
+@pytest.mark.parametrize(
+    ("prose", "more"),
+    [
+        ("The settings of the importer are in conf/importer.ini.", f" → {text(MOVED[3])}"),
+        ("The importer reads its settings in conf/importer.ini.", f" → {text(MOVED[3])}"),
+        ("conf/importer.ini was written by hand.", ""),
+        (f"{text(MOVED[0])}\n{text(MOVED[3])}", ""),
+    ],
+)
+def test_prose_does_not_end_with_what_the_user_took_back(prose: str, more: str) -> None:
+    """Behind a superseded statement, told in his words or with its value, stands what came instead."""
+    kept = current(f"{prose}\nAll tests passed.", list(words_of(MOVED).retired()))
+    assert kept == f"{prose}{more}\nAll tests passed."
+
+
+def test_the_ledger_does_not_list_what_the_user_took_back() -> None:
+    """Neither the old name nor the old number, unless somebody has used it since."""
+    room = OPENING + SEPARATOR
+    text = composed(MOVED, prose="It went on.", budget=size(room) + 60)
+    assert "conf/feeds.toml" in text and "conf/importer.ini" not in text.partition(LEDGER)[2]
+    later = [*MOVED, *called("read", "nothing", path="conf/importer.ini"), *called("read", "nothing", path="x/y.py")]
+    assert "conf/importer.ini" in composed(later, prose="It went on.")
+
+
+def test_what_a_machine_adds_to_a_summary_takes_no_place_of_it() -> None:
+    """The lines of an outline come behind the prose, the newest that still fit."""
+    prose = "\n".join(f"The tariff of berth {i} was settled by pilot {i + 40}." for i in range(12))
+    outline = "\n".join(f"{i} user: Would you look up manifest {i} of courier {i + 70}, please" for i in range(40))
+    text = composed(user("Thanks."), prose=f"{prose}\n\n{outline}", budget=400)
+    assert all(line in text for line in prose.split("\n"))
+    assert "\n39 user: Would" in text and "\n0 user: Would" not in text

@@ -167,3 +167,23 @@ def test_a_giant_text_is_cut_before_it_is_searched() -> None:
     block = render([{"role": "user", "content": giant}])[0]
     assert block.startswith("[0 user]\nfirst [data, ") and block.endswith("last")
     assert leaves("[" + "1," * 600_000 + "1]") == [("", "[" + "1," * 600_000 + "1]")]
+
+
+def test_a_note_in_the_middle_of_a_long_result_stays() -> None:
+    """The lines that are least like the others are kept between head and tail, in their order, within the limit."""
+    rows = [f"  row {i}: status ok, took {i % 7} ms" for i in range(400)]
+    rows[150] = "maintenance window agreed with the harbour office"
+    rows[250] = "backups are kept in the cellar of the annex"
+    short = shorten("\n".join(rows), 2_000)
+    assert len(short) <= 2_000
+    places = [short.index(rows[i]) for i in (0, 150, 250, 399)]
+    assert places == sorted(places)
+    assert "characters left out" in short
+
+
+@given(st.text(), st.integers(0, 3_000), st.integers(0, 80))
+def test_a_shortened_result_keeps_to_its_limit(text: str, limit: int, times: int) -> None:
+    """Whatever it holds, and however small the limit."""
+    result = f"{text}\n" * times
+    assert len(shorten(result, limit)) <= max(limit, 0)
+    assert shorten(result, len(result)) == result

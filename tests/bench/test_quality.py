@@ -1,0 +1,155 @@
+"""The benchmark of what survives compaction: that it measures, and that it can fail."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+import pytest
+
+from proxy.core import replacement
+from proxy.core.pins import Words
+from tests.bench.quality.canaries import Canary, plant
+from tests.bench.quality.figures import Figures, figures
+from tests.bench.quality.leaks import leaks
+from tests.bench.quality.names import named
+from tests.bench.quality.replay import common, replay
+from tests.bench.quality.report import Run, missed, table
+from tests.bench.quality.summarisers import MANNERS, Scripted
+from tests.bench.quality.survival import Survival, flat, stale, survival
+from tests.bench.quality.wording import FAMILIES, KINDS
+from tests.bench.quality.world import Capturing, Message
+from tests.engine.fakes import count, talk
+
+WINDOW = 4_000
+
+
+def conversation() -> list[Message]:
+    """Sixty short exchanges with a look into a file now and then: four times the window."""
+    messages = []
+    for i, message in enumerate(talk(60, 50)):
+        messages.append(message)
+        if message["role"] == "user" and i % 10 == 1:
+            call = {"id": "c", "type": "function", "function": {"name": "read", "arguments": '{"path": "a/b.py"}'}}
+            messages.append({"role": "assistant", "content": None, "tool_calls": [call]})
+            messages.append({"role": "tool", "tool_call_id": "c", "content": "line one\nline two\nline three"})
+    return messages
+
+
+def played(manner: str, seed: int = 0) -> tuple[Figures, Survival]:
+    planted = plant("talk", conversation(), FAMILIES["a"], seed)
+    summariser = Scripted(manner, planted.canaries)
+    exchanges = asyncio.run(replay(planted.messages, WINDOW, summariser, count))
+    tokens = Capturing(WINDOW, count).tokens
+    row = figures("talk", planted.messages, exchanges, WINDOW, summariser.spent, tokens, count, planted.secrets)
+    return row, survival(planted, exchanges)
+
+
+def test_what_the_machine_carries_survives_and_is_missed_without_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The user's words are there though the summary says nothing; with pins switched off the benchmark fails."""
+    row, kept = played("useless")
+    assert row.compactions > 1 and row.errors == row.over == 0
+    whole = kept.share(KINDS, "user") or 0.0
+    assert whole > 0.6
+    monkeypatch.setattr(replacement, "words_of", lambda messages: Words(()))
+    row, lost = played("useless")
+    assert (lost.share(KINDS, "user") or 0.0) < whole / 2
+    assert any("the user's rules" in line for line in missed(Run(WINDOW, "useless", [row], lost)))
+
+
+@pytest.mark.parametrize("manner", sorted(MANNERS))
+def test_every_summariser_is_served(manner: str) -> None:
+    """Whatever it writes: no error, nothing above the window, no secret in a ledger, and a table of it."""
+    row, kept = played(manner)
+    assert (row.errors, row.over, row.secrets) == (0, 0, 0)
+    assert row.calls > 0 and 0 < row.prefix < 1 and not kept.stale
+    lines = list(table(Run(WINDOW, manner, [row], kept)))
+    assert any(line.startswith("user ") for line in lines)
+
+
+def test_a_planted_conversation_is_the_clients_own_but_for_what_was_planted() -> None:
+    """Every sentence stands where it is said to, results still follow their calls, and a seed gives the same again."""
+    planted = plant("talk", conversation(), FAMILIES["b"], 3)
+    assert planted == plant("talk", conversation(), FAMILIES["b"], 3) != plant("talk", conversation(), FAMILIES["b"], 4)
+    for canary in planted.canaries:
+        message = planted.messages[canary.turn]
+        assert message["role"] == canary.origin and canary.sentence in message["content"]
+        assert canary.key in canary.sentence
+        assert canary.instead is None or canary.instead.turn > canary.turn
+    assert {canary.kind for canary in planted.canaries if canary.origin == "user"} == set(KINDS)
+    for before, message in zip(planted.messages, planted.messages[1:], strict=False):
+        assert message["role"] != "tool" or before.get("tool_calls")
+    assert all(any(secret in str(m["content"]) for m in planted.messages) for secret in planted.secrets)
+
+
+def test_the_families_share_no_wording() -> None:
+    """One is held out: nothing in it may be known from the other."""
+    one, other = (set(_lines(family)) for family in ("a", "b"))
+    assert one and other and not one & other
+
+
+def _lines(family: str) -> Sequence[str]:
+    known = FAMILIES[family]
+    lines = [
+        line for origin in ("user", "tool", "assistant") for kind in KINDS for line in known.templates(origin, kind)
+    ]
+    return [*lines, *(line for kind in known.superseded for line in known.pairs(kind))]
+
+
+OLD, NEW = "port 4711", "port 4712"
+
+
+@pytest.mark.parametrize(
+    ("sent", "expected"),
+    [
+        ("the port 4711 and later the port 4712", 0),
+        ("the port 4712 and later the port 4711", 1),
+        ("only the port 4711", 1),
+        ("only the port 4712", 0),
+        ("neither", 0),
+    ],
+)
+def test_a_superseded_value_must_not_have_the_last_word(sent: str, expected: int) -> None:
+    """The old value may stand before the new one, never behind it or alone."""
+    new = Canary("number", "user", 4, f"now {NEW}", NEW)
+    old = Canary("number", "user", 2, f"use {OLD}", OLD, instead=new)
+    assert len(list(stale([old, new], 6, sent))) == expected
+    assert not list(stale([old, new], 4, sent))  # not corrected yet
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "expected"),
+    [
+        ([], ["a"], (0, 0)),
+        (["abc", "d"], ["abc", "d", "e"], (2, 4)),
+        (["abc", "dx"], ["abc", "dy", "e"], (1, 4)),
+        (["x"], ["abc"], (0, 0)),
+    ],
+)
+def test_what_two_requests_have_in_common(one: list[str], other: list[str], expected: tuple[int, int]) -> None:
+    """Whole messages, and characters up to the first that differs."""
+    assert common(one, other) == expected
+
+
+@pytest.mark.parametrize(
+    ("ledger", "secrets"),
+    [
+        ("12: src/app/main.py, 0f3a9c1d2e4b5a69788796a5b4c3d2e1f0a9b8c7, REQ-1042", 0),
+        ("3: AKIA2E0A8F3B244C9986", 1),
+        ("3: password=hunter2hunter2", 1),
+        ("3: password=[redacted]", 0),
+        ("3: q8Zr2LkV0xNt7YwB4mJc9HsD1fGp6UeA", 1),
+        ("3: getElementsByClassNameAndAttributeValue", 0),
+    ],
+)
+def test_the_detector_of_secrets(ledger: str, secrets: int) -> None:
+    """It knows keys from names, hashes and paths."""
+    assert len(leaks(ledger)) == secrets
+
+
+def test_names_are_found_without_the_ledgers_help() -> None:
+    """Paths, addresses, hashes, tickets and names of code; not plain words."""
+    words = "see src/core/plan.py, https://example.test/a?b=c, OPS-17, load_all and deadbeef1234 in the usual place"
+    assert named(words) >= {"src/core/plan.py", "https://example.test/a?b=c", "OPS-17", "load_all", "deadbeef1234"}
+    assert not {"usual", "place", "see"} & named(words)
+    assert flat(" a\n b ") == "a b"
