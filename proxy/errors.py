@@ -67,6 +67,7 @@ NO_SUMMARY = {
     "tool_syntax": "it wrote a tool call as text",
     "loop": "it repeated itself",
     "echo": "it repeated the transcript",
+    "unchanged": "it told the summary before it over again",
     "html": "it is a web page",
     "no_reduction": "it is hardly shorter than the transcript",
 }

@@ -44,8 +44,8 @@ _LABEL = re.compile(
 def judge(text: str, *, finish_reason: str | None, source: str, previous: str | None) -> str | None:
     """Why `text` (cleaned) is no summary of `source`, one of `summary.REASONS`; None if it may be used.
 
-    `source` is the transcript as the model saw it. The previous summary told over again is an `echo`, unless next to
-    nothing came since. An answer that ran into its limit is `unfinished`, always: whoever
+    `source` is the transcript as the model saw it. The previous summary told over again is `unchanged`, unless next to
+    nothing came since: there may have been nothing to add, so whoever asked again may take it. An answer that ran into its limit is `unfinished`, always: whoever
     asked may ask for more, or `mend` it.
     """
     if len(_LETTERS.findall(text[:2_000])) < 12 or not any(body.strip() for _, body in split(text)):
@@ -62,8 +62,10 @@ def judge(text: str, *, finish_reason: str | None, source: str, previous: str | 
         return "continuation"  # not an extract that begins with a label of the transcript
     if loops(text):
         return "loop"
-    if echoes(text, source, previous) or (previous and _flat(text) == _flat(previous) and len(_flat(source)) >= TINY):
+    if echoes(text, source, previous):
         return "echo"
+    if previous and _flat(text) == _flat(previous) and len(_flat(source)) >= TINY:
+        return "unchanged"
     if len(text) > 1_000 and len(text) > 0.8 * (len(source) + len(previous or "")):
         return "no_reduction"
     return "unfinished" if finish_reason == "length" else None

@@ -23,6 +23,7 @@ REASONS = (
     "tool_syntax",
     "loop",
     "echo",
+    "unchanged",
     "html",
     "no_reduction",
 )
@@ -155,6 +156,7 @@ _CORRECTIONS = {
     "continuation": "Your last answer went on with the conversation. Describe what was said in it instead.",
     "tool_syntax": "Your last answer tried to call a tool. There are none. Write plain text.",
     "loop": "Your last answer repeated itself. Say each thing once, and stop.",
+    "unchanged": "Your last answer was the summary so far, word for word. Put in what the new part brings.",
     "echo": "Your last answer copied the transcript. Condense it in your own words; copy only names and values.",
     "html": "Your last answer was markup. Write plain text.",
     "no_reduction": "Your last answer was as long as the transcript. Write far less.",

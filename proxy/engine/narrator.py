@@ -268,15 +268,16 @@ class _Work:
                 rest = await self._aside.run(self._outlined, first, len(blocks))
                 return f"{previous}\n\n{rest}"
             text = await self._aside.run(fit, "\n\n".join(blocks[first:last]), room, self._count)
-            previous = await self._one(text, previous)
+            previous = await self._one(text, previous, partial(self._outlined, first, last))
         return previous or ""
 
     def _outlined(self, first: int, last: int) -> str:
         task = self._task
         return outline(task.messages[first:last], task.budget, self._count, task.first + first)
 
-    async def _one(self, text: str, previous: str | None) -> str:
-        """The summary of one chunk: as it came, after one correction, or mended by machine."""
+    async def _one(self, text: str, previous: str | None, outlined: Callable[[], str]) -> str:
+        """The summary of one chunk: as it came, after one correction, or mended by machine. `outlined` tells of it where
+        a model that was asked twice has nothing to add."""
         output, correction = self._output(), None
         for last in (False, True):
             answer = await self._ask(text, previous, correction, output)
@@ -286,6 +287,8 @@ class _Work:
             if reason is None:
                 return told
             self._effort.refused.append(reason)
+            if last and reason == "unchanged":
+                return _bounded(f"{previous}\n\n{await self._aside.run(outlined)}", self._task, self._count)
             if last:
                 raise SummaryError(reason)
             if reason in ("unfinished", "empty"):
@@ -358,8 +361,12 @@ def _judged(
             return told, reason
         told = mended
         effort.mended += 1
+    return _bounded(told, task, count), None
+
+
+def _bounded(told: str, task: Task, count: Callable[[str], int]) -> str:
     most = LONGEST * task.budget
-    return told if count(told) <= most else condense(told, most, count), None
+    return told if count(told) <= most else condense(told, most, count)
 
 
 def _newest(blocks: Sequence[str], rounds: Sequence[tuple[int, int]], most: int) -> Sequence[tuple[int, int]]:

@@ -144,9 +144,9 @@ def test_pure_repetition_is_always_a_loop(unit: str, times: int) -> None:
         assert loops(text)
 
 
-def test_the_summary_before_it_told_again_is_an_echo() -> None:
+def test_the_summary_before_it_told_again_is_unchanged() -> None:
     """However it is spaced; if next to nothing came since, it may well be the same."""
-    assert reason(GOOD, previous=GOOD) == "echo"
-    assert reason(GOOD.replace("\n", "\n\n"), previous=GOOD) == "echo"
+    assert reason(GOOD, previous=GOOD) == "unchanged"
+    assert reason(GOOD.replace("\n", "\n\n"), previous=GOOD) == "unchanged"
     assert reason(GOOD, source="[9 user]\nthanks", previous=GOOD) is None
     assert reason(GOOD + "\nThe rug was sold.", previous=GOOD) is None

@@ -287,12 +287,20 @@ def test_a_copy_is_refused() -> None:
         room.tell(task(messages))
 
 
-def test_the_summary_before_it_told_again_is_none() -> None:
-    """New turns came: the same words leave them out."""
+def test_the_summary_before_it_told_again_is_asked_for_once_more() -> None:
+    """New turns came: if a model has nothing to say of them even so, an outline has."""
     room = Room(GOOD, GOOD)
-    with pytest.raises(SummaryError, match="echo"):
-        room.tell(task(previous=GOOD))
-    assert "Your last answer" in room.summariser.calls[1].user
+    told, calls, _ = room.tell(task(previous=GOOD))
+    assert calls == 2 and "Your last answer" in room.summariser.calls[1].user
+    assert told.startswith(GOOD) and "Question 3" in told[len(GOOD) :]
+
+
+def test_what_is_never_added_to_does_not_grow_without_end() -> None:
+    """A model that always tells the same gets its own words and the outlines of all turns back each time."""
+    told = GOOD
+    for _ in range(30):
+        told = Room(told, told).tell(task(previous=told, budget=100))[0]
+    assert count(told) <= 4 * 100
 
 
 def test_secrets_in_an_answer_go_no_further() -> None:
