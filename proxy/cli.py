@@ -26,7 +26,7 @@ from proxy.demo.play import run_demo
 from proxy.demo.serving import serve_in_thread
 from proxy.errors import ConfigError, ProxyError
 from proxy.ports import Records
-from proxy.settings import ANYONE, CONFIG_VARIABLE, Settings, doubts, load
+from proxy.settings import ANYONE, CONFIG_VARIABLE, Settings, doubts, load, load_store
 from proxy.show import told, totals, written
 from proxy.web.app import App, serve_options
 from proxy.wiring import build, check, configure_logging, open_records
@@ -44,12 +44,16 @@ def main(argv: Sequence[str] | None = None) -> int:
     args = _parser().parse_args(argv)
     try:
         code: int = args.run(args)
+        sys.stdout.flush()
     except ProxyError as error:
         for line in str(error).splitlines():
             sys.stderr.write(f"compaction-proxy: {line}\n")
         return 2
     except KeyboardInterrupt:
         return 130  # 128 + SIGINT, as shells count
+    except BrokenPipeError:  # whoever read has seen enough, as `head` does
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # for what is flushed at the end
+        return 141  # 128 + SIGPIPE
     return code
 
 
@@ -247,7 +251,7 @@ def _list(args: argparse.Namespace) -> int:
 def _looked(config: Path | None, look: Callable[[Records], Awaitable[T]]) -> T:
     """What `look` finds in the store of a configuration."""
     configure_logging()
-    name = load(config, os.environ).store
+    name = load_store(config, os.environ)
 
     async def looked() -> T:
         store = open_records(name)

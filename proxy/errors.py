@@ -49,8 +49,13 @@ class UpstreamTimeout(UpstreamError):
 
 
 NO_SUMMARY = {
-    "resting": "not asked: it failed just now, had its calls of this hour, or compactions were of no use here",
+    "resting": "not asked: it failed just now",
+    "calls_per_hour": "not asked: it had its calls of this hour",
+    "no_use": "not asked: a compaction of this conversation was of no use just now",
+    "unused": "not asked: no request used the summaries of this conversation",
     "skipped": "not asked: a hook said so",
+    "late": "it was not there in time, and serves a later request",
+    "failed": "something broke inside the proxy",
     "overflow": "the transcript was too long for the summariser",
     "http_4xx": "the summariser refused the call",
     "http_5xx": "the summariser failed",
@@ -71,7 +76,7 @@ NO_SUMMARY = {
     "html": "it is a web page",
     "no_reduction": "it is hardly shorter than the transcript",
 }
-"""Why there is no summary: every reason of a `SummaryError`, as one table, and what stands in logs and records."""
+"""Why there is no summary, as one table: every reason of a `SummaryError` and of a record; logs have the words."""
 
 
 class SummaryError(ProxyError):

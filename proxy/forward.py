@@ -135,12 +135,20 @@ class Relayed:
 class Forwarder:
     """A gateway that reads nothing: every request to the upstream of its address, or else of its model as far as a
     glimpse tells, every answer back. The model's name is another there if the settings say so and the body is at hand.
+    `before` hears the origin to which a POST is about to go.
     """
 
-    def __init__(self, upstream: Upstream, router: Router, codings: Codings = CODINGS) -> None:
+    def __init__(
+        self,
+        upstream: Upstream,
+        router: Router,
+        codings: Codings = CODINGS,
+        before: Callable[[str], None] = lambda _: None,
+    ) -> None:
         self._upstream = upstream
         self._router = router
         self._codings = codings
+        self._before = before
 
     async def forward(self, incoming: Incoming) -> Answer:
         route = self._router.route(self._model(incoming), incoming.headers, incoming.upstream)
@@ -149,6 +157,8 @@ class Forwarder:
             body = _renamed(sent.body, route.upstream_model)
             if body is not sent.body:
                 sent = replace(sent, body=body, headers=wire.without(sent.headers, wire.REWRITTEN))
+        if incoming.method == "POST":
+            self._before(route.origin)
         return Relayed(await self._upstream.send(sent))
 
     def _model(self, incoming: Incoming) -> str | None:

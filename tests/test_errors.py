@@ -18,6 +18,8 @@ from proxy.errors import NO_SUMMARY
 ROOT = Path(proxy.__file__).parent
 PASSED_ON = {
     "reason": "what `core.judge` said, or another SummaryError",
+    "reason or 'no_use'": "the same; without anybody to ask",
+    "job.unasked": "as the job says",
     "_reason(outcome.status)": "by status",
     "_error_reason(value['error']) if value.get('error') else 'malformed'": "by status",
 }
@@ -53,8 +55,14 @@ def test_no_reason_is_left_over() -> None:
     """What nothing can say does not stand in the table."""
     raised = {name for _, call in calls("SummaryError") for name in _results(call.args[0])}
     by_status = {summariser._reason(status) for status in range(400, 600)}
-    resting = "resting"  # what `Narrator.tell` begins with, before it asked anybody
-    assert raised | by_status | set(REASONS) | {resting} == NO_SUMMARY.keys()
+    why_not = next(n for _, n in nodes(ast.FunctionDef) if getattr(n, "name", "") == "why_not")
+    resting = {name for n in ast.walk(why_not) if isinstance(n, ast.Return) and n.value for name in _results(n.value)}
+    unasked = {
+        name for _, call in calls("replace") for k in call.keywords if k.arg == "unasked" for name in _results(k.value)
+    }
+    recorded = {name for path, n in nodes(ast.Dict) if path.name == "compactor.py" for name in _whys(n)}
+    assert recorded >= {"late", "failed", "unused"} and unasked == {"late", "no_use"}
+    assert raised | by_status | set(REASONS) | resting | unasked | recorded == NO_SUMMARY.keys()
 
 
 def test_what_a_judge_says_is_in_the_table() -> None:
@@ -62,6 +70,14 @@ def test_what_a_judge_says_is_in_the_table() -> None:
     judge = next(n for p, n in nodes(ast.FunctionDef) if p.name == "judge.py" and getattr(n, "name", "") == "judge")
     said = {name for n in ast.walk(judge) if isinstance(n, ast.Return) and n.value for name in _results(n.value)}
     assert said == set(REASONS) and said <= NO_SUMMARY.keys()
+
+
+def _whys(node: ast.AST) -> Iterator[str]:
+    """What a dictionary has under `why`, if it says so itself."""
+    assert isinstance(node, ast.Dict)
+    for key, value in zip(node.keys, node.values, strict=True):
+        if isinstance(key, ast.Constant) and key.value == "why":
+            yield from _results(value)
 
 
 def _results(value: ast.expr) -> set[str]:

@@ -101,10 +101,11 @@ def test_the_example_configuration_loads_and_names_every_key() -> None:
 
 
 def test_the_example_configuration_shows_the_defaults() -> None:
-    """Whoever copies it gets what whoever has no file gets, but for upstreams, models and the store's place."""
-    settings = load(ROOT / "config.example.yaml", {"HOME": "/home/somebody"})
-    changed = {name for name in Settings.model_fields if getattr(settings, name) != getattr(Settings(), name)}
-    assert changed == {"upstreams", "models", "store"}
+    """Whoever copies it gets what whoever has no file gets, but for upstreams and models."""
+    home = {"HOME": "/home/somebody"}
+    settings, plain = load(ROOT / "config.example.yaml", home), load(None, home)
+    changed = {name for name in Settings.model_fields if getattr(settings, name) != getattr(plain, name)}
+    assert changed == {"upstreams", "models"}
 
 
 def test_the_changelog_knows_the_version() -> None:

@@ -61,14 +61,15 @@ class Plugin:
             if inspect.isawaitable(answer):
                 answer = asyncio.run(_awaited(answer))
         except BaseException as error:  # whatever it raises, SystemExit included, is its own affair
-            failure = type(error).__name__
+            failure = HookError(f"raised {type(error).__name__}")
+            failure.__cause__ = error  # says where
 
         def deliver() -> None:
             self._running -= 1
             if done.cancelled():
                 return
             if failure is not None:
-                done.set_exception(HookError(f"raised {failure}"))
+                done.set_exception(failure)
             else:
                 done.set_result(answer)
 

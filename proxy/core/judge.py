@@ -45,8 +45,8 @@ def judge(text: str, *, finish_reason: str | None, source: str, previous: str | 
     """Why `text` (cleaned) is no summary of `source`, one of `summary.REASONS`; None if it may be used.
 
     `source` is the transcript as the model saw it. The previous summary told over again is `unchanged`, unless next to
-    nothing came since: there may have been nothing to add, so whoever asked again may take it. An answer that ran into its limit is `unfinished`, always: whoever
-    asked may ask for more, or `mend` it.
+    nothing came since: there may have been nothing to add, so whoever asked again may take it. An answer that ran into
+    its limit is `unfinished`, always: whoever asked may ask for more, or `mend` it.
     """
     if len(_LETTERS.findall(text[:2_000])) < 12 or not any(body.strip() for _, body in split(text)):
         return (

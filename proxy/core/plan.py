@@ -184,10 +184,12 @@ class Forward:
 Plan = Pass | Reuse | Compact | Forward
 
 
-def best(view: View) -> list[Checkpoint]:
-    """The usable checkpoints, one for each place: the higher rung, then the first written: all replicas agree."""
+def best(view: View, most: int | None = None) -> list[Checkpoint]:
+    """The usable checkpoints, with `most` those that bring the request down to that, one for each place: the higher
+    rung, then the first written: all replicas agree."""
+    usable = (c for c in view.known if view.usable(c) and (most is None or view.size_with(c) <= most))
     places: dict[tuple[str, int, tuple[Trim, ...]], Checkpoint] = {}
-    for found in sorted((c for c in view.known if view.usable(c)), key=lambda c: (-c.rung, c.created, c.id)):
+    for found in sorted(usable, key=lambda c: (-c.rung, c.created, c.id)):
         places.setdefault((found.key, found.start, found.trims), found)
     return list(places.values())
 
@@ -198,15 +200,13 @@ def plan(view: View, budget: Budget | None, *, clearing: bool = True, reason: st
         return Pass("window-unknown")
     if view.total <= budget.limit:
         return Pass("fits")
-    known = best(view)
-    fitting = [c for c in known if view.size_with(c) <= budget.limit]
+    fitting = best(view, budget.limit)
     if fitting:
         return Reuse(max(fitting, key=lambda c: (view.size_with(c), c.rung, -c.created, c.id)))
     if not view.turns:
         return Forward("nothing-to-compact")
-    made = _make(view, budget, known, clearing)
-    within = [c for c in known if view.size_with(c) <= budget.hard]
-    smallest = min(within, key=lambda c: (view.size_with(c), -c.rung, c.created, c.id), default=None)
+    made = _make(view, budget, best(view), clearing)
+    smallest = min(best(view, budget.hard), key=lambda c: (view.size_with(c), -c.rung, c.created, c.id), default=None)
     if made is not None and (smallest is None or made.size(view) < WORTH * view.size_with(smallest)):
         return replace(made, reason=reason)
     # Between limit and window compact as far as it goes and send; but never pay twice for the same.
@@ -224,7 +224,7 @@ def ahead(view: View, budget: Budget, *, clearing: bool = True) -> Compact | Non
     """
     known = best(view)
     near = int((1 - AHEAD) * budget.limit)
-    smallest = min([view.total, *map(view.size_with, known)])
+    smallest = min([view.total, *(view.size_with(c) for c in view.known if view.usable(c))])
     if smallest <= near or not view.turns:
         return None
     made = _make(view, replace(budget, coming=max(0, budget.limit - smallest)), known, clearing)

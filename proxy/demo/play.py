@@ -21,6 +21,7 @@ from proxy.demo.upstream import MODEL, FakeUpstream
 
 WINDOW = 4000  # tokens: small enough that an hour's work fits a minute's demo
 _PATIENCE = 600.0  # seconds for one answer of a real, slow server
+_PACE = "(This client never pauses. Summaries are made in a client's pauses, and then hardly any request waits.)"
 _RANK = ("", "pass", "reuse", "forward", "compact")  # a turn of several requests shows its most telling decision
 
 Serve = Callable[[str, int], AbstractContextManager[str]]
@@ -109,7 +110,7 @@ def run_demo(*, upstream: str | None, model: str | None, serve: Serve, api_key: 
             _write(out, f"A conversation of 60 turns through the proxy; {what} with a window of {WINDOW:,} tokens.")
             _write(out, "A fifth of it is kept for the answer: above 3,200 tokens a request is shortened.")
             report = asyncio.run(play(base_url, model=model or MODEL, out=out, fake=fake, headers=headers))
-    _write(out, "", _verdict(report))
+    _write(out, _PACE, "", _verdict(report))
     return 0 if report.ok else 1
 
 
@@ -149,7 +150,7 @@ def _note(turn: Turn, outcomes: Sequence[Outcome]) -> str:
         longest = max(len(m["content"]) for m in results)
         notes.append(f"{len(results)} results" + (f" (one of {longest // 1000} KB)" if longest > 4000 else ""))
     if turn.plants is not None:
-        notes.append("states a fact to ask for later")
+        notes.append("states a fact")
     if turn.asks is not None:
         notes.append(f"asks for turn {turn.asks.turn}")
     return ", ".join(notes)

@@ -32,10 +32,15 @@ QUIET = 0.3
 before a call could have come to anything."""
 
 
+RESTS = 300.0
+"""Seconds in which nothing is begun for a conversation again after it came to nothing: the request that needs it will
+see to it."""
+
+
 @dataclass(slots=True)
 class _Work:
     key: str  # of the checkpoint that is to be made
-    scope: str
+    conversation: str
     gives_way: bool
     begun: bool = False
 
@@ -58,7 +63,8 @@ class Background:
         self._prudence = prudence
         self._clock = clock
         self._work: dict[str, _Work] = {}  # by origin of the summariser
-        self._gave_way: LRUCache[str, bool] = LRUCache(5_000)  # by scope
+        self._gave_way: LRUCache[str, bool] = LRUCache(5_000)  # by conversation
+        self._vain: LRUCache[str, float] = LRUCache(5_000)  # by conversation: until when nothing is begun
         self._tried: LRUCache[str, bool] = LRUCache(5_000)  # ids of checkpoints that a model was to make better
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -73,7 +79,7 @@ class Background:
             task.add_done_callback(self._tasks.discard)
 
     def make_way(self, origin: str) -> None:
-        """A request is about to go there."""
+        """A request is about to go there, be it for a summary of its own."""
         work = self._work.get(origin)
         if work is None or not work.gives_way:
             return
@@ -81,13 +87,17 @@ class Background:
             del self._work[origin]
         elif not self._compactor.give_up(work.key):
             return
-        self._gave_way[work.scope] = True
+        self._gave_way[work.conversation] = True
 
     async def join(self, story: Story) -> bool | None:
         """Wait, as long as the request may, for what is being made for its conversation: whether it is late even so;
         None if nothing is being made."""
-        for work in list(self._work.values()):
-            if work.begun and work.key in story.keys:
+        for there, work in list(self._work.items()):
+            if work.key not in story.keys:
+                continue
+            if not work.begun:
+                del self._work[there]  # the request sees to it now
+            else:
                 story.incoming.waiting(True)
                 try:
                     await self._compactor.wait_for(work.key, story.deadline - self._clock.monotonic())
@@ -106,17 +116,17 @@ class Background:
             job = self._jobs.job(story, decision)
             if not decision.text:  # no model is needed: it is there at once
                 await self._compactor.make(job, 0.0)
-            elif decision.reason == "ahead" or self._worth_a_try(job, sending):
-                await self._summarise(job)
+            elif self._worth_a_try(job, sending):
+                await self._summarise(job, sending)
         except Exception as error:
             log.error("nothing compacted ahead: %s", place(error))
 
-    async def _summarise(self, job: Job) -> None:
-        there = origin(job.endpoints[0].url)
+    async def _summarise(self, job: Job, sending: Sending) -> None:
+        there, conversation = origin(job.endpoints[0].url), job.conversation
         if there in self._work:
             return
-        gives_way = there.startswith("http:") and job.scope not in self._gave_way
-        work = self._work[there] = _Work(job.key, job.scope, gives_way)
+        gives_way = there.startswith("http:") and conversation not in self._gave_way
+        work = self._work[there] = _Work(job.key, conversation, gives_way)
         try:
             if gives_way:
                 await asyncio.sleep(QUIET)
@@ -124,20 +134,24 @@ class Background:
                 return
             work.begun = True
             task = self._compactor.start(job)
-            if task is not None:
-                await asyncio.wait({task})
-                if not task.cancelled():
-                    self._gave_way.pop(job.scope, None)
+            if task is None:
+                return
+            if job.plan.reason == "better" and sending.checkpoint is not None:
+                self._tried[sending.checkpoint.id] = True
+            await asyncio.wait({task})
+            if not task.cancelled():
+                self._gave_way.pop(conversation, None)
+                if task.result() is None:
+                    self._vain[conversation] = self._clock.monotonic() + RESTS
         finally:
             if self._work.get(there) is work:
                 del self._work[there]
 
     def _worth_a_try(self, job: Job, sending: Sending) -> bool:
-        """A text that was made without a model gets one chance, when there is one again that can be asked."""
-        assert sending.checkpoint is not None
-        if sending.checkpoint.id in self._tried:
+        """There is a model that may be asked, and no reason to think that it will be for nothing. A text that was made
+        without one gets one chance."""
+        if job.plan.reason == "better" and sending.checkpoint is not None and sending.checkpoint.id in self._tried:
             return False
-        if not any(self._prudence.may_call(e.name, e.calls_per_hour) for e in job.endpoints):
+        if self._vain.get(job.conversation, 0.0) > self._clock.monotonic():
             return False
-        self._tried[sending.checkpoint.id] = True
-        return True
+        return any(self._prudence.may_call(e.name, e.calls_per_hour) for e in job.endpoints)

@@ -43,7 +43,7 @@ class Sum:
         self.dollars += dollars or 0.0
 
     def __str__(self) -> str:
-        return f"{self.tokens} tokens, {money(self.dollars)}"
+        return f"{self.tokens} tokens" + (f" ({money(self.dollars)})" if self.dollars else "")
 
 
 class Accounts:

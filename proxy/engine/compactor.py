@@ -28,7 +28,7 @@ from proxy.engine.jobs import Job
 from proxy.engine.narrator import Narrator, Task
 from proxy.engine.prudence import Prudence
 from proxy.engine.record import audited, line, tried
-from proxy.errors import StoreError, SummaryError
+from proxy.errors import NO_SUMMARY, StoreError, SummaryError
 from proxy.ports import Clock, Store
 
 log = logging.getLogger("compaction_proxy")
@@ -107,7 +107,7 @@ class Compactor:
             made_by_model = made_by_model and made_by_model.moved(job.plan.end)
             if made_by_model is not None and job.view.usable(made_by_model):
                 return made_by_model
-        flight = flight or Flight(failure={"calls": 0, "why": "never used"})
+        flight = flight or Flight(failure={"calls": 0, "why": "unused"})
         name = ("digest", *_name(job), job.window, job.plan.text)
         return await asyncio.shield(self._once(name, lambda: self._digest(job, evidence, flight)))
 
@@ -223,7 +223,8 @@ class Compactor:
             try:
                 told, by = await self._told(job, flight.advice, effort)
             except SummaryError as error:
-                log.log(logging.INFO if flight.advice.skip else logging.WARNING, "no summary: %s", error.reason)
+                meant = flight.advice.skip or not job.endpoints
+                log.log(logging.INFO if meant else logging.WARNING, "no summary: %s", NO_SUMMARY[error.reason])
                 spent = tried(effort, self._clock.monotonic() - begun)
                 flight.failure = {**spent, "cost": self._accounts.bill(effort), "why": error.reason}
                 return None
@@ -257,9 +258,11 @@ class Compactor:
             try:
                 return await self._narrator.vet(task, advice.summary, effort), HOOK
             except SummaryError as error:
-                log.warning("a hook's summary was refused: %s", error.reason)
+                log.warning("a hook's summary was refused: %s", NO_SUMMARY[error.reason])
         if advice.skip:
             raise SummaryError("skipped")
+        if not job.endpoints:
+            raise SummaryError(job.unasked)
         told, endpoint = await self._narrator.tell(task, job.endpoints, effort)
         return told, endpoint.model
 
@@ -312,8 +315,8 @@ class Compactor:
         after = job.view.size_with(made)
         record = {"form": plan.form, **stats, "before": job.view.total, "after": after, "reason": plan.reason}
         record["saves"] = self._accounts.saving(job.target, job.view.total, after)
+        record |= {"turns": len(job.turns), "range": list(job.span(trims))}
         if plan.text:
-            record["range"] = [job.since, plan.start]  # the turns that were told for the first time
             record["room"] = plan.text  # what the text was given: with more, it is rendered again
         return replace(made, stats=record)
 

@@ -54,7 +54,7 @@ class Engine:
         self._settings = settings
         self._secret = secret
         self._upstream = upstream
-        self._forwarder = Forwarder(upstream, router, codings)
+        self._forwarder = Forwarder(upstream, router, codings, background.make_way)
         self._router = router
         self._decider = decider
         self._preparer = preparer
@@ -74,7 +74,11 @@ class Engine:
         story = self._open(incoming)
         if story is None:
             outcome = ("pass", "unreadable")
-            answer = await self.forward(incoming)
+            try:
+                answer = await self.forward(incoming)
+            except UpstreamError as error:
+                log.warning("%s; %s: %s status=%d", *outcome, error, error.status)
+                raise
             log.info("%s; %s status=%d", *outcome, answer.status)
             return Observed(answer, (*answer.headers, _outcome(outcome)), None)
         if story.mode == "passthrough":
@@ -170,18 +174,19 @@ class Engine:
         view = story.view
         headers = [_outcome(sending.outcome)]
         tokens = "-"
-        if view is not None and sending.counted is not None:
-            tokens = f"{view.total}/{view.tokens(sending.counted, sending.form)}"
+        if view is not None and (sending.counted is not None or sending.body is story.incoming.body):
+            after = view.total if sending.counted is None else view.tokens(sending.counted, sending.form)
+            tokens = f"{view.total}/{after}"
             headers.append((b"x-compaction-tokens", tokens.encode()))
         how = ""
         if sending.checkpoint is not None:
             headers.append((b"x-compaction-checkpoint", sending.checkpoint.id.encode()))
-            how = f" by={sending.checkpoint.rung.name.lower()}"
+            how = f" by={sending.checkpoint.rung.name.lower()} checkpoint={sending.checkpoint.id}"
             if view is not None and sending.counted is not None and 200 <= answer.status < 300:
                 self._accounts.served(story.target, view.total, view.tokens(sending.counted))
         if sending.would is not None:
-            headers.append((b"x-compaction-would", "; ".join(sending.would).encode()))
-            how = f" would={'/'.join(sending.would)}"
+            headers.append((b"x-compaction-would", sending.would.encode()))
+            how = f' would="{sending.would}"'
         log.info(
             "%s; %s%s status=%d model=%.100a messages=%d tokens=%s ms=%d",
             *sending.outcome,

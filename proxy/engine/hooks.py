@@ -92,7 +92,7 @@ class Hooks:
         except TimeoutError:
             reason = f"no answer within {self._patience:g} s"
         except HookError as error:
-            reason = str(error)
+            reason = str(error) if error.__cause__ is None else f"raised {place(error.__cause__)}"
         except Exception as error:
             reason = place(error)
         log.warning("hook %r, %s: %s", hook, event.name, reason)
@@ -103,22 +103,29 @@ def advice(answer: Any) -> Advice:
     """An answer, looked at. Raises `HookError` for one that says nothing we know; nothing of it is used then."""
     if answer is None:
         return Advice()
+    problem = _problem(answer)
+    if problem is not None:
+        raise HookError(f"its answer was dropped: {problem}")
+    words = {name: scrub(answer.get(name) or "").strip() or None for name in WORDS_MOST}
+    return Advice(answer.get("skip", False), **words)
+
+
+def _problem(answer: Any) -> str | None:
+    """What is wrong with an answer; None: nothing."""
     if not isinstance(answer, dict):
-        raise HookError("its answer is no object")
-    unknown = set(answer) - {"skip", *WORDS_MOST}
+        return "it is no object"
+    unknown = sorted(map(ascii, set(answer) - {"skip", *WORDS_MOST}))
     if unknown:
-        raise HookError(f"its answer has keys that mean nothing: {sorted(map(ascii, unknown))}"[:300])
+        return f"it has keys that mean nothing: {', '.join(unknown)}"[:300]
     if not isinstance(answer.get("skip", False), bool):
-        raise HookError("skip must be true or false")
-    words: dict[str, str | None] = {}
+        return "skip must be true or false"
     for name, most in WORDS_MOST.items():
         said = answer.get(name)
         if said is not None and not isinstance(said, str):
-            raise HookError(f"{name} must be a text")
+            return f"{name} must be a text"
         if said is not None and len(said) > most:
-            raise HookError(f"{name} must have at most {most} characters")
-        words[name] = (scrub(said).strip() or None) if said is not None else None
-    return Advice(answer.get("skip", False), **words)
+            return f"{name} must have at most {most} characters"
+    return None
 
 
 def joined(several: Sequence[Advice]) -> Advice:
@@ -150,8 +157,7 @@ def evicting(job: Job, clock: Clock) -> Event:
 
 def evicted(job: Job, made: Checkpoint, clock: Clock) -> Event:
     """`after_compaction`: both versions, the messages and what stands in their place now, and how it was made."""
-    trims = [trim.index for trim in made.trims]
-    first, last = (job.since, made.start) if job.plan.text else (min(trims, default=0), max(trims, default=-1) + 1)
+    first, last = job.span(made.trims)
     fields = {
         **_common(job, clock),
         "range": [first, last],

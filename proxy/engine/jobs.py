@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 from dataclasses import dataclass
 
+from proxy.core.checkpoint import Trim
 from proxy.core.plan import Compact, View
 from proxy.engine.decider import Decider
 from proxy.engine.knowledge import Knowledge, Target
@@ -20,7 +22,7 @@ OPENING = 2
 @dataclass(frozen=True)
 class Job:
     """A checkpoint to be made. `turns` are the raw messages behind the head; `scope` names tenant, model and head;
-    `target` is who will read the result."""
+    `target` is who will read the result. `unasked`: why there are no `endpoints`, a name of `NO_SUMMARY`."""
 
     tenant: str
     key: str
@@ -31,12 +33,19 @@ class Job:
     window: int
     endpoints: tuple[Endpoint, ...]
     target: Target
+    unasked: str = "no_use"
 
     @property
     def since(self) -> int:
         """Where the turns begin that no summary has told yet."""
         base = self.plan.base
         return min(base.start, self.plan.start) if base is not None else 0
+
+    def span(self, trims: Sequence[Trim]) -> tuple[int, int]:
+        """The turns that are told, or with `trims` alone shortened, for the first time; the last one not included."""
+        if self.plan.text:
+            return self.since, self.plan.start
+        return min((trim.index for trim in trims), default=0), max((trim.index for trim in trims), default=-1) + 1
 
     @property
     def conversation(self) -> str:

@@ -24,8 +24,9 @@ from proxy.engine.aside import Aside
 from proxy.engine.bill import Charge, Effort
 from proxy.engine.knowledge import Target
 from proxy.engine.prudence import Prudence
-from proxy.errors import SummaryError
+from proxy.errors import NO_SUMMARY, SummaryError
 from proxy.ports import Headers, Summariser, SummaryAnswer, SummaryCall
+from proxy.routing import origin
 
 log = logging.getLogger("compaction_proxy")
 
@@ -124,9 +125,11 @@ class Narrator:
 
     async def tell(self, task: Task, endpoints: Sequence[Endpoint], effort: Effort) -> tuple[str, Endpoint]:
         """The prose, and who wrote it. Raises SummaryError when nobody could; `effort` takes down what it took."""
-        reason = "resting"
+        reason = ""
         for endpoint in endpoints:
-            if not self._prudence.may_call(endpoint.name, endpoint.calls_per_hour):
+            resting = self._prudence.why_not(endpoint.name, endpoint.calls_per_hour)
+            if resting is not None:
+                reason = reason or resting
                 continue
             scale = self._scales.get(endpoint.name) or endpoint.scale
             work = _Work(self._summariser, self._prudence, self._aside, self._count, task, endpoint, scale, effort)
@@ -136,14 +139,16 @@ class Narrator:
                 reason = error.reason
                 effort.failed.append(reason)
                 self._prudence.failed(endpoint.name)
-                log.warning("the summarizer %.100a failed: %s", endpoint.model, reason)
+                log.warning(
+                    "the summarizer %.100a at %s failed: %s", endpoint.model, origin(endpoint.url), NO_SUMMARY[reason]
+                )
                 continue
             finally:
                 if work.scale is not None:
                     self._scales[endpoint.name] = work.scale  # corrected by what its answers said
             self._prudence.worked(endpoint.name)
             return told, endpoint
-        raise SummaryError(reason)
+        raise SummaryError(reason or "no_use")
 
     async def vet(self, task: Task, text: str, effort: Effort) -> str:
         """A summary that somebody else wrote, judged like a model's. Raises SummaryError if it is none."""
@@ -276,8 +281,8 @@ class _Work:
         return outline(task.messages[first:last], task.budget, self._count, task.first + first)
 
     async def _one(self, text: str, previous: str | None, outlined: Callable[[], str]) -> str:
-        """The summary of one chunk: as it came, after one correction, or mended by machine. `outlined` tells of it where
-        a model that was asked twice has nothing to add."""
+        """The summary of one chunk: as it came, after one correction, or mended by machine. `outlined` tells of it
+        where a model that was asked twice has nothing to add."""
         output, correction = self._output(), None
         for last in (False, True):
             answer = await self._ask(text, previous, correction, output)

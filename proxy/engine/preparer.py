@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterator
 from dataclasses import replace
 
 from proxy.core import envelope, rewrite
 from proxy.core.checkpoint import Checkpoint
-from proxy.core.plan import Compact, Forward, Pass, Plan
+from proxy.core.plan import Compact, Forward, Pass, Plan, Reuse, View
 from proxy.engine.background import Background
 from proxy.engine.checkpoints import Checkpoints
 from proxy.engine.compactor import Compactor
@@ -18,7 +19,7 @@ from proxy.engine.prudence import Prudence
 from proxy.engine.story import Sending, Story
 from proxy.errors import ProxyError
 from proxy.ports import Clock
-from proxy.routing import Router
+from proxy.routing import Router, origin
 
 log = logging.getLogger("compaction_proxy")
 
@@ -68,7 +69,8 @@ class Preparer:
             would = (_name(decision), decision.reason)
             counted = story.view.head + story.view.sums[-1] if story.view else None
             if observing:
-                return Sending(self.original(story), ("pass", "observe"), counted, would=would)
+                told = "; ".join((*would, *_size(decision, story.view)))
+                return Sending(self.original(story), ("pass", "observe"), counted, would=told)
             return Sending(self.original(story, counted), would, counted)
         view, reading = story.view, story.reading
         assert view is not None and reading is not None
@@ -96,7 +98,9 @@ class Preparer:
     async def _make(self, story: Story, decision: Compact, late: bool) -> Checkpoint:
         job = self._jobs.job(story, decision)
         if late or self._decider.useless(story):
-            job = replace(job, endpoints=())
+            job = replace(job, endpoints=(), unasked="late" if late else "no_use")
+        if job.endpoints and decision.text:
+            self._background.make_way(origin(job.endpoints[0].url))
         story.incoming.waiting(True)
         try:
             return await self._compactor.make(job, max(0.0, story.deadline - self._clock.monotonic()))
@@ -120,6 +124,13 @@ class Preparer:
         route = self._router.route(name, story.incoming.headers, story.incoming.upstream)
         body = envelope.write(story.request, model=route.upstream_model or name)
         return Sending(body, ("forward", "failover"), route=route)
+
+
+def _size(decision: Plan, view: View | None) -> Iterator[str]:
+    """What a decision that shortens would bring the request down to; a new replacement may turn out smaller."""
+    if view is not None and isinstance(decision, Reuse | Compact):
+        size = decision.size(view) if isinstance(decision, Compact) else view.size_with(decision.checkpoint)
+        yield f"tokens={size}"
 
 
 def _name(decision: Plan) -> str:

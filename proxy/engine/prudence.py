@@ -93,12 +93,17 @@ class Prudence:
         return next((talk for talk in reversed(self._talks.get(scope, ())) if talk.is_same(turns)), None)
 
     def may_call(self, summarizer: str, calls_per_hour: int) -> bool:
-        """False while `summarizer` rests after a failure or has had its calls of this hour."""
+        return self.why_not(summarizer, calls_per_hour) is None
+
+    def why_not(self, summarizer: str, calls_per_hour: int) -> str | None:
+        """A name of `NO_SUMMARY` while `summarizer` rests after a failure or has had its calls of this hour."""
         breaker = self._breaker(summarizer)
         now = self._clock.monotonic()
         while breaker.calls and breaker.calls[0] < now - 3600.0:
             breaker.calls.popleft()
-        return now >= breaker.until and len(breaker.calls) < calls_per_hour
+        if now < breaker.until:
+            return "resting"
+        return "calls_per_hour" if len(breaker.calls) >= calls_per_hour else None
 
     def called(self, summarizer: str) -> None:
         self._breaker(summarizer).calls.append(self._clock.monotonic())

@@ -6,11 +6,12 @@ from collections.abc import Sequence
 from typing import Any
 
 from proxy.core import audit
-from proxy.core.checkpoint import Checkpoint
+from proxy.core.checkpoint import Checkpoint, Rung
 from proxy.core.redact import redact
 from proxy.core.replacement import defuse
 from proxy.core.transcript import Message, scrub, source
 from proxy.engine.bill import Accounts, Effort, money
+from proxy.errors import NO_SUMMARY
 
 
 def audited(told: str, messages: Sequence[Message]) -> tuple[str, dict[str, int]]:
@@ -44,12 +45,23 @@ def line(made: Checkpoint, accounts: Accounts) -> str:
     """For the log: no text."""
     stats = made.stats
     cost, saves = stats.get("cost", {}), stats.get("saves", {})
+    read, wrote = cost.get("prompt", 0), cost.get("output", 0)
+    why = f"; no summary: {NO_SUMMARY[stats['why']]}" if made.rung == Rung.DIGEST else ""
+    spent = f"this process spent {accounts.spent}, saved {accounts.saved}"
     return (
-        f"compaction {made.id}: turns={made.start}/{made.end} by={made.rung.name.lower()} "
+        f"compaction {made.id}: turns={span(made)} reason={stats['reason']} by={made.rung.name.lower()} "
         f"tokens={stats['before']}/{stats['after']} depth={stats.get('depth', 0)} calls={stats['calls']} "
-        f"cost={cost.get('prompt', 0)}+{cost.get('output', 0)}{_priced(cost)} "
-        f"saves={saves.get('tokens', 0)}{_priced(saves)}; this process spent {accounts.spent}, saved {accounts.saved}"
+        f"cost={f'{read}+{wrote}{_priced(cost)}' if read or wrote else 'none'} "
+        f"saves={saves.get('tokens', 0)}{_priced(saves)}; {spent}{why}"
     )
+
+
+def span(made: Checkpoint) -> str:
+    """`18-31 of 39`: the turns that are replaced, or only trimmed, for the first time, counted from 0, and how many the
+    request had; `none of 39` where a text was only written anew."""
+    first, last = made.stats.get("range", (0, made.start))
+    total = f" of {made.stats['turns']}" if "turns" in made.stats else ""
+    return (f"{first}-{last - 1}" if last > first else "none") + total
 
 
 def _priced(part: dict[str, Any]) -> str:

@@ -52,7 +52,7 @@ class Sending:
     outcome: Outcome
     counted: int | None = None
     checkpoint: Checkpoint | None = None
-    would: Outcome | None = None  # in observe mode: what would have been done
+    would: str | None = None  # in observe mode: what would have been done, as the header says it
     route: Route | None = None  # where it goes, if not where the story's own route leads
 
     @property

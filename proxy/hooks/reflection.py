@@ -49,10 +49,12 @@ _WORD = re.compile(r"[^\W_]+(?:['’-][^\W_]+)*")
 
 
 class Reflection:
-    """`directory` is made when it is first needed, for its owner alone."""
+    """`directory` is made where it is missing, for its owner alone. Raises `OSError` if it cannot be written to."""
 
     def __init__(self, directory: str) -> None:
         self._directory = Path(directory).expanduser()
+        self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        tempfile.TemporaryFile(dir=self._directory).close()
 
     def before_compaction(self, event: dict[str, Any]) -> dict[str, Any] | None:
         """The notes of the tenant's other conversations, the newest first."""

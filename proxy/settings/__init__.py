@@ -22,7 +22,7 @@ from proxy.settings.fields import (
     UpstreamSettings,
 )
 from proxy.settings.keys import table
-from proxy.settings.loading import CONFIG_VARIABLE, load
+from proxy.settings.loading import CONFIG_VARIABLE, load, load_store
 
 __all__ = [
     "ANYONE",
@@ -38,5 +38,6 @@ __all__ = [
     "UpstreamSettings",
     "doubts",
     "load",
+    "load_store",
     "table",
 ]

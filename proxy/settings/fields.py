@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 from pydantic import (
     AfterValidator,
     BaseModel,
+    BeforeValidator,
     ConfigDict,
     Field,
     PlainValidator,
@@ -101,7 +102,7 @@ Url = Annotated[str, AfterValidator(_url)]
 Place = Annotated[str, AfterValidator(_place)]
 UpstreamName = Annotated[str, AfterValidator(_upstream_name)]
 TenantRule = Annotated[str, AfterValidator(_tenant)]
-StoreName = Annotated[str, AfterValidator(_store)]
+StoreName = Annotated[str, BeforeValidator(lambda text: "" if text is None else text), AfterValidator(_store)]
 Key = Annotated[SecretStr | None, AfterValidator(_key)]
 Name = Annotated[str, Field(min_length=1)]
 Prompt = Annotated[str, Field(min_length=1), AfterValidator(_prompt)]
@@ -217,7 +218,7 @@ class HookSettings(Section):
     python: Name | None = None
     """A Python hook: `module:function`, or the name of an entry point of the group `compaction_proxy.hooks`."""
     options: dict[str, Any] = {}
-    """What its function is called with, once, at the start."""
+    """The keyword arguments that its function is called with, once, at the start."""
     timeout: Seconds = 5
     """Seconds that a hook has for its answer; a request that waits for its summary waits for that, too."""
 
@@ -276,8 +277,8 @@ class Settings(Section):
     """Whose conversations are kept apart: those of every `credential`, of every value of a `header NAME` (whoever can
     set it can claim to be anybody), or nobody's: `shared`. The tenant that `clients` names for a key wins."""
     store: StoreName = ""
-    """Where compactions are kept: `sqlite:PATH` (relative to this file) or `memory:`; unset: `compaction.db` in the
-    user's data directory."""
+    """Where compactions are kept: `sqlite:PATH` (relative to this file, in a directory that is there) or `memory:`;
+    unset: `compaction.db` in the user's data directory."""
     mode: Mode = "compact"
     """`compact`, `observe` (plan, count and report, change nothing) or `passthrough` (touch nothing, not even after an
     overflow)."""

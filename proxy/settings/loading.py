@@ -40,8 +40,7 @@ def load(
     `*` (added as the last one where it is missing) and of every pattern that states none.
     The `store` of the result is never empty and never relative. Raises `ConfigError`, one line per problem.
     """
-    if path is None and env.get(CONFIG_VARIABLE):
-        path = Path(env[CONFIG_VARIABLE])
+    path = _named(path, env)
     settings = Settings() if path is None else _validated(Settings, str(path), read(path), env, path.parent)
     changes: dict[str, object] = {}
     if upstream is not None:
@@ -53,12 +52,33 @@ def load(
             for pattern, model in settings.models.items()
         }
         models.setdefault("*", every)
-    if not settings.store:
-        changes["store"] = f"sqlite:{_data_directory(env, platform) / STORE_FILE}"
-    elif settings.store.startswith("sqlite:"):
-        folder = path.parent if path else Path()
-        changes["store"] = f"sqlite:{_expanded(folder, settings.store.removeprefix('sqlite:'), env)}"
+    changes["store"] = _placed(settings.store, path, env, platform)
     return settings.model_copy(update=changes)
+
+
+def load_store(path: Path | None, env: Mapping[str, str], *, platform: str = sys.platform) -> str:
+    """The `store` of `load`, and nothing else: whoever looks at what is kept need not have the keys of the server."""
+    path = _named(path, env)
+    raw = {} if path is None else read(path)
+    if isinstance(raw, dict):
+        raw = {key: value for key, value in raw.items() if key == "store"}
+    return _placed(_validated(Settings, str(path), raw, env).store, path, env, platform)
+
+
+def _named(path: Path | None, env: Mapping[str, str]) -> Path | None:
+    return Path(env[CONFIG_VARIABLE]) if path is None and env.get(CONFIG_VARIABLE) else path
+
+
+def _placed(store: str, path: Path | None, env: Mapping[str, str], platform: str) -> str:
+    """A store by its whole name. The directory of one that is named has to be there: a new one would be a typo."""
+    if not store:
+        return f"sqlite:{_data_directory(env, platform) / STORE_FILE}"
+    if not store.startswith("sqlite:"):
+        return store
+    place = _expanded(path.parent if path else Path(), store.removeprefix("sqlite:"), env)
+    if not place.parent.is_dir():
+        raise ConfigError(f"{path}: store: there is no directory {place.parent}")
+    return f"sqlite:{place}"
 
 
 def _data_directory(env: Mapping[str, str], platform: str) -> Path:
@@ -141,8 +161,8 @@ def _problem(section: type[Section], where: tuple[int | str, ...], kind: str, me
     if kind == "missing":
         return f"{dotted(path)}: must be set"
     if path[-1] == "sha256":
-        text = "must be 64 hex digits, in quotes"
-    if not {"api_key", "clients", "secret", "options"}.isdisjoint(path):
+        text = "must be 64 hex digits" + (", in quotes" if kind == "string_type" else "")
+    if not {"api_key", "clients", "secret", "options", "prompt"}.isdisjoint(path):
         return f"{dotted(path)}: {text}"
     value = raw
     for part in where:

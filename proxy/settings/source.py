@@ -54,13 +54,18 @@ _VARIABLE = re.compile(r"\$(\$?)\{([^{}]*)\}")
 
 
 def interpolated(value: Any, env: Mapping[str, str], path: tuple[str, ...], problems: list[str]) -> Any:
-    """`value` with `${NAME}` and `${NAME:-default}` replaced in its strings; `$${` stands for `${`."""
+    """`value` with `${NAME}` and `${NAME:-default}` replaced in its strings; `$${` stands for `${`.
+
+    A value that is nothing but `$NAME` is a problem: it would go out as it stands, in place of a key.
+    """
     if isinstance(value, dict):
         return {key: interpolated(item, env, (*path, str(key)), problems) for key, item in value.items()}
     if isinstance(value, list):
         return [interpolated(item, env, (*path, str(index)), problems) for index, item in enumerate(value)]
     if not isinstance(value, str):
         return value
+    if re.fullmatch(r"\$[A-Za-z_]\w*", value, re.ASCII):
+        problems.append(f"{dotted(path)}: {value} is no variable, did you mean ${{{value[1:]}}}?")
 
     def replacement(match: re.Match[str]) -> str:
         escaped, inside = match.groups()

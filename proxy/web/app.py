@@ -6,12 +6,14 @@ A bare starlette route with the same HTTP client costs 1.4 times as much CPU at 
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager, nullcontext
 from typing import Any
 
 from proxy.core import wire
 from proxy.core.coding import CODINGS, LIMIT, Codings
+from proxy.core.redact import redact
 from proxy.forward import Addressed, Door, Gateway
 from proxy.web.chat import chat
 from proxy.web.inlet import Inlet, Receive, Scope, Send
@@ -20,8 +22,11 @@ from proxy.web.relay import answer_json
 from proxy.web.server import serve_options
 from proxy.web.websocket import is_handshake, websocket
 
+log = logging.getLogger("compaction_proxy")
+
 CHAT = frozenset((b"/v1/chat/completions", b"/v1/chat/completions/"))
 NO_SUCH_PATH = "no such path: the base URL of this proxy ends in /v1, as in http://host:port/v1"
+NO_SUCH_NAME = "no upstream is named %.60a here; the common one is at http://host:port/v1"
 NO_KEY = "this proxy accepts no request without one of its own API keys, as in `Authorization: Bearer KEY`"
 FOREIGN = (
     "this proxy holds API keys of its own, and a page of another host must not spend them: with `clients` in its "
@@ -92,16 +97,19 @@ class App:
         elif path == b"/healthz":
             await _say(receive, send, 200, b'{"status":"ok"}')
         else:
-            await _say(receive, send, 404, wire.error_body(NO_SUCH_PATH, "invalid_request_error", code="not_found"))
+            log.info("refused: no such address %.100a status=404", redact(path[:1_000].decode("latin-1")))
+            await _say(receive, send, 404, wire.error_body(_lost(path), "invalid_request_error", code="not_found"))
 
     async def _enter(self, upstream: str | None, path: bytes, scope: Scope, receive: Receive, send: Send) -> None:
         """Handlers see the path from `/v1` on, and no key that is this proxy's own."""
         if not self._door.trusts(scope["headers"]):
+            log.info("refused: a page of another host, which must not spend the keys of the configuration status=403")
             body = wire.error_body(FOREIGN, "invalid_request_error", code="foreign_origin")
             await _say(receive, send, 403, body)
             return
         caller = self._door.admit(scope["headers"])
         if caller is None:
+            log.info("refused: no key of `clients` status=401")
             body = wire.error_body(NO_KEY, "invalid_request_error", code="invalid_api_key")
             await _say(receive, send, 401, body, CHALLENGE)
             return
@@ -121,6 +129,13 @@ class App:
             await send({"type": "lifespan.startup.complete"})
             await receive()
         await send({"type": "lifespan.shutdown.complete"})
+
+
+def _lost(path: bytes) -> str:
+    """Why an address is none."""
+    _, name, rest = (*path.split(b"/", 2), b"", b"")[:3]
+    is_name = name and (rest == b"v1" or rest.startswith(b"v1/"))
+    return NO_SUCH_NAME % name.decode("latin-1") if is_name else NO_SUCH_PATH
 
 
 def _has_lost_body(scope: Scope) -> bool:

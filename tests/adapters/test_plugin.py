@@ -56,7 +56,7 @@ def test_what_it_has_no_method_for_it_is_not_told() -> None:
 
 @pytest.mark.parametrize("error", [ValueError("a secret"), SystemExit(3), KeyboardInterrupt()], ids=repr)
 def test_what_it_raises_is_its_own_affair(error: BaseException) -> None:
-    """Told by its kind, whatever it is."""
+    """Told by its kind and where it was raised, whatever it is."""
 
     def fails(event: dict[str, Any]) -> Any:
         raise error
@@ -65,8 +65,9 @@ def test_what_it_raises_is_its_own_affair(error: BaseException) -> None:
         raise error
 
     for function in (fails, fails_later):
-        with pytest.raises(HookError, match=f"^raised {type(error).__name__}$"):
+        with pytest.raises(HookError, match=f"^raised {type(error).__name__}$") as caught:
             told(function)
+        assert caught.value.__cause__ is error and error.__traceback__ is not None
 
 
 @pytest.mark.parametrize("is_async", [False, True])

@@ -10,6 +10,7 @@ import pytest
 
 from proxy.engine import background as background_module
 from proxy.errors import SummaryError
+from proxy.forward import Incoming
 from tests.engine.fakes import GOOD, FakeSummariser, Message, World, talk, until
 
 NEAR = talk(13)  # about 2,950 tokens: within a tenth of the limit, which is 3,200
@@ -169,3 +170,95 @@ def test_a_text_made_without_a_model_is_made_better_when_there_is_one_again() ->
         assert GOOD in str(world.sent())
 
     told(world, story)
+
+
+def test_work_that_has_not_begun_is_left_to_the_request_that_needs_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Or there would be two summaries of one conversation at once."""
+    monkeypatch.setattr(background_module, "QUIET", 0.05)
+    world = World(window=4_000)
+
+    async def story() -> None:
+        gate = gated(world)
+        await world.chat(NEAR)
+        await asyncio.sleep(0.01)
+        needs = asyncio.create_task(world.chat(LONGER))
+        await asyncio.sleep(0.15)
+        assert len(world.summariser.calls) == 1
+        gate.set()
+        await needs
+
+    told(world, story)
+    assert len(world.summariser.calls) == 1
+
+
+def test_a_summary_that_a_request_waits_for_goes_first() -> None:
+    """It is as urgent as the request, and on a server with one slot it would stand behind the other."""
+    world = World(window=4_000)
+
+    async def story() -> None:
+        gate = gated(world)
+        await world.chat(NEAR)
+        await until(lambda: len(world.summariser.calls) == 1)
+        [flight] = world.compactor._flights.values()
+        needs = asyncio.create_task(world.chat(talk(16, opening="forest")))
+        await until(lambda: len(world.summariser.calls) == 2)
+        assert flight.task is not None and flight.task.cancelled()
+        gate.set()
+        await needs
+
+    told(world, story)
+
+
+def test_a_request_that_is_passed_through_goes_first_too() -> None:
+    """Whatever it asks for, it is for the same slot; a look at the list of models is not."""
+    world = World(window=4_000)
+
+    async def story() -> None:
+        gate = gated(world)
+        await world.chat(NEAR)
+        await until(lambda: len(world.summariser.calls) == 1)
+        [flight] = world.compactor._flights.values()
+        await world.engine.forward(Incoming("GET", b"/models", b"", ()))
+        await asyncio.sleep(0.01)
+        assert flight.task is not None and not flight.task.cancelled()
+        await world.engine.forward(Incoming("POST", b"/completions", b"", (), b"{}"))
+        await until(flight.task.cancelled)
+        gate.set()
+
+    told(world, story)
+
+
+def test_what_came_to_nothing_is_not_begun_again_for_a_while() -> None:
+    """Each answer near the limit would ask again; the request that needs it will."""
+    world = World(window=4_000, summariser=FakeSummariser(script=["", "", "", ""]))
+
+    async def story() -> None:
+        await world.chat(NEAR)
+        await until(lambda: len(world.summariser.calls) == 2)  # with one correction
+        await asyncio.sleep(0.02)
+        world.clock.advance(60)  # it rests no longer
+        await world.chat(NEAR)
+        await asyncio.sleep(0.05)
+        assert len(world.summariser.calls) == 2
+        world.clock.advance(300)
+        await world.chat(NEAR)
+        await until(lambda: len(world.summariser.calls) == 4)
+
+    told(world, story)
+
+
+def test_a_chance_that_could_not_be_taken_is_not_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A client that asks again at once stops it before it has begun; it is begun behind the next answer."""
+    monkeypatch.setattr(background_module, "QUIET", 0.05)
+    world = World(window=4_000, summariser=FakeSummariser(script=[SummaryError("unreachable")]))
+
+    async def story() -> None:
+        await world.chat(LONGER)
+        world.clock.advance(60)
+        for _ in range(3):
+            await world.chat(LONGER)
+            await asyncio.sleep(0.005)
+        await until(lambda: len(world.summariser.calls) == 2)
+
+    told(world, story)
+    assert len(world.summariser.calls) == 2

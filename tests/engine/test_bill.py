@@ -45,7 +45,8 @@ def test_what_is_saved() -> None:
     assert accounts.saved.tokens == 0
     accounts.served(DEAR, 90_000, 40_000)
     accounts.served(UNKNOWN, 300, 100)
-    assert str(accounts.saved) == "50200 tokens, $0.5000"
+    assert str(accounts.saved) == "50200 tokens ($0.5000)"
+    assert str(accounts.spent) == "0 tokens"  # nothing is said of money where no price is known
 
 
 def test_every_request_that_went_out_shorter_counts() -> None:

@@ -27,7 +27,7 @@ from proxy.engine.knowledge import Target
 from proxy.engine.narrator import Endpoint, Narrator
 from proxy.engine.prudence import UNUSED_MOST, Prudence
 from proxy.engine.reader import Reader
-from proxy.errors import HookError, SummaryError
+from proxy.errors import NO_SUMMARY, HookError, SummaryError
 from proxy.ports import Catalogue, Hook, Store, SummaryAnswer
 from tests.engine.fakes import (
     GOOD,
@@ -157,6 +157,7 @@ def test_a_summary_is_made_and_kept() -> None:
             "reason": "over-limit",
             "form": "sliding",
             "range": [0, job.plan.start],
+            "turns": len(job.turns),
             "saves": {"tokens": before - after},
             "audit": {"struck": 0, "disowned": 0},
             "room": job.plan.text,
@@ -450,7 +451,8 @@ def test_a_hooks_bad_summary_is_refused(summary: str, reason: str, caplog: pytes
         assert (made.prose, made.stats["summarizer"], made.stats["refused"]) == (GOOD, "m", [reason])
 
     asyncio.run(story())
-    assert [record.getMessage() for record in caplog.records] == [f"a hook's summary was refused: {reason}"]
+    warned = [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]
+    assert warned == [f"a hook's summary was refused: {NO_SUMMARY[reason]}"]
 
 
 def test_an_invented_name_is_struck_from_a_hooks_summary() -> None:
@@ -606,8 +608,10 @@ def test_the_record_says_what_it_cost_and_saves(caplog: pytest.LogCaptureFixture
         assert shop.accounts.spent.tokens == 8_165
 
     asyncio.run(story())
-    (line,) = [r.getMessage() for r in caplog.records if "by=model" in r.getMessage()]
-    assert "cost=8100+65 ($0.0082)" in line and "spent 8165 tokens, $0.0082" in line
+    first_line, _, _, second_line = (r.getMessage() for r in caplog.records)
+    assert "cost=8100+65 ($0.0082)" in first_line and "spent 8165 tokens ($0.0082)" in first_line
+    assert "by=digest" in second_line and " cost=none " in second_line
+    assert second_line.endswith("; no summary: the summariser failed")
 
 
 # --- waiting

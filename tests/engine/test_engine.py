@@ -288,13 +288,15 @@ def test_what_nothing_can_shrink_is_the_upstreams_to_refuse_and_costs_no_summary
 
 
 def test_a_hopeless_request_to_an_unknown_window() -> None:
-    """The window is learned on the way, and the error is still the upstream's."""
+    """The window is learned on the way, and the error is still the upstream's; the sizes are told, for they are known."""
     world = World(upstream=FakeUpstream(window=4_000))
-    assert play(world, [{"role": "user", "content": "word " * 8_000}]) == [
+    received = asyncio.run(world.chat([{"role": "user", "content": "word " * 8_000}]))
+    assert world.lines == [
         "client → 1 messages",
         "upstream ← 1 messages: overflow window=4000 prompt=10007",
         "client ← 400 forward; irreducible",
     ]
+    assert received.header("x-compaction-tokens") == "10007/10007"
 
 
 def test_only_the_output_is_too_big() -> None:
@@ -413,17 +415,25 @@ def test_passing_through_touches_nothing_not_even_after_an_overflow(
 
 
 @pytest.mark.parametrize(("mode", "header"), [("observe", None), ("compact", OBSERVE)])
-def test_observing_counts_and_changes_nothing(mode: str, header: tuple[bytes, bytes] | None) -> None:
-    """The count is in the header; no summariser is asked."""
+def test_observing_counts_and_changes_nothing(
+    mode: str, header: tuple[bytes, bytes] | None, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Counts are in the headers, of what would have been sent as well; no summariser is asked."""
     world = World({"mode": mode}, window=4_000, upstream=FakeUpstream(window=4_000))
 
     async def story() -> None:
         received = await world.chat(LONG, *([header] if header else []))
         assert (received.status, received.outcome) == (400, "pass; observe")
         assert received.header("x-compaction-tokens") == "4522/4522"
+        would, size = (received.header("x-compaction-would") or "").split("; tokens=")
+        assert would == "compact; over-limit" and 500 < int(size) < 3_200
+        assert f' would="{would}; tokens={size}" ' in caplog.text
+        short = await world.chat(talk(1), *([header] if header else []))
+        assert short.header("x-compaction-would") == "pass; fits"
 
+    caplog.set_level(logging.INFO)
     asyncio.run(story())
-    assert world.upstream.bodies == [body_of(LONG)] and not world.summariser.calls
+    assert world.upstream.bodies == [body_of(LONG), body_of(talk(1))] and not world.summariser.calls
 
 
 def test_forcing_compacts_what_fits() -> None:
@@ -561,11 +571,14 @@ def test_a_store_that_fails_costs_no_request(broken: list[str]) -> None:
 
 
 @pytest.mark.parametrize("error", [Unreachable("refused"), UpstreamTimeout("late")])
-def test_no_answer_at_all_is_raised(error: Exception) -> None:
-    """What `Upstream.send` raises reaches the web, which has words for it."""
-    world = World(window=4_000, upstream=FakeUpstream(script=[lambda: error]))
-    with pytest.raises(type(error)):
-        asyncio.run(world.chat(LONG))
+def test_no_answer_at_all_is_raised(error: Exception, caplog: pytest.LogCaptureFixture) -> None:
+    """What `Upstream.send` raises reaches the web, which has words for it; each is a line in the log."""
+    world = World(window=4_000, upstream=FakeUpstream(script=[lambda: error, lambda: error]))
+    for body in (LONG, b"no chat"):
+        with pytest.raises(type(error)):
+            asyncio.run(world.chat(body))
+    one, *_, other = (record.getMessage() for record in caplog.records if record.levelno == logging.WARNING)
+    assert f"{error} status=50" in one and other.startswith(f"pass; unreadable: {error} status=50")
 
 
 # --- clients that leave
@@ -722,10 +735,11 @@ def test_headers_and_log_tell_numbers_and_names_alone(caplog: pytest.LogCaptureF
     told = [record.getMessage() for record in caplog.records if record.levelno == logging.INFO]
     compactions = [line.split(" tokens=")[0] for line in told if line.startswith("compaction ")]
     told = [line for line in told if not line.startswith("compaction ")]
-    assert len(compactions) == 1 and compactions[0].endswith(" turns=34/34 by=model")
+    assert len(compactions) == 1 and compactions[0].endswith(" turns=0-33 of 42 reason=refused by=model")
+    made = compactions[0].split()[1].removesuffix(":")
     assert [line.split(" tokens=")[0] for line in told] == [
-        "compact; refused by=model status=200 model='m' messages=43",
-        "reuse; known by=model status=200 model='m' messages=43",
+        f"compact; refused by=model checkpoint={made} status=200 model='m' messages=43",
+        f"reuse; known by=model checkpoint={made} status=200 model='m' messages=43",
         "pass; fits status=200 model='m' messages=4",
         "pass; unreadable status=200",
     ]

@@ -68,6 +68,22 @@ def test_what_means_nothing_is_refused_as_a_whole(answer: Any) -> None:
         advice(answer)
 
 
+@pytest.mark.parametrize(
+    ("answer", "reason"),
+    [
+        ({"skip": True, "bogus": 1, "b'": 2}, """it has keys that mean nothing: "b'", 'bogus'"""),
+        ({"skip": 1}, "skip must be true or false"),
+        ({"notes": ["a"]}, "notes must be a text"),
+        ("skip", "it is no object"),
+    ],
+)
+def test_whoever_answers_nonsense_is_told_that_all_of_it_was_dropped(answer: Any, reason: str) -> None:
+    """And why."""
+    with pytest.raises(HookError) as caught:
+        advice(answer)
+    assert str(caught.value) == f"its answer was dropped: {reason}"
+
+
 def test_what_several_say_is_joined() -> None:
     """One that wants no model is enough; of two summaries the first counts."""
     both = joined(
@@ -92,6 +108,18 @@ def test_one_that_fails_is_as_good_as_none(bad: Any, caplog: pytest.LogCaptureFi
     asyncio.run(story())
     (record,) = caplog.records
     assert record.getMessage().startswith("hook FakeHook(), before_compaction: ") and "a secret" not in caplog.text
+
+
+def test_the_log_says_where_a_hook_failed(caplog: pytest.LogCaptureFixture) -> None:
+    """By file and line, where its adapter knows."""
+    failed = HookError("raised ValueError")
+    try:
+        raise ValueError("a secret")
+    except ValueError as error:
+        failed.__cause__ = error
+    asyncio.run(Hooks([FakeHook(failed)]).before(EVENT))
+    (said,) = [record.getMessage() for record in caplog.records]
+    assert ": raised ValueError at test_hooks.py:" in said and "secret" not in said
 
 
 def test_all_are_asked_at_once() -> None:

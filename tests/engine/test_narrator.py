@@ -19,6 +19,7 @@ from proxy.engine.narrator import CALLS_MOST, LEAST_ROOM, LONGEST, Endpoint, Nar
 from proxy.engine.prudence import BACK_OFF, Prudence
 from proxy.errors import SummaryError
 from proxy.ports import SummaryAnswer
+from proxy.routing import origin
 from tests.engine.fakes import GOOD, FakeClock, FakeSummariser, Message, Reply, count, talk
 
 LOOP = "The user asked for the berth plan of Monday morning. " * 40
@@ -522,7 +523,7 @@ def test_a_cap_on_calls() -> None:
     frugal = at("m", calls_per_hour=3)
     for _ in range(3):
         room.tell(task(), frugal)
-    with pytest.raises(SummaryError, match="resting"):
+    with pytest.raises(SummaryError, match="calls_per_hour"):
         room.tell(task(), frugal)
     room.clock.advance(3_601)
     assert room.tell(task(), frugal)[1] == 1
@@ -530,7 +531,7 @@ def test_a_cap_on_calls() -> None:
 
 def test_nobody_to_ask() -> None:
     """That is a failure like any other."""
-    with pytest.raises(SummaryError, match="resting"):
+    with pytest.raises(SummaryError, match="no_use"):
         asyncio.run(Room().narrator.tell(task(), (), Effort()))
 
 
@@ -544,8 +545,10 @@ def test_the_answer_has_its_share_of_the_window() -> None:
 
 
 def test_no_text_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
-    """A failure is told by its reason."""
+    """A failure is told by its reason, and where it was."""
     room = Room("I'm sorry, I cannot say what Question 1 was.", "I'm sorry, I cannot do that.")
     with pytest.raises(SummaryError):
         room.tell(task(), at("m\nnext"))
-    assert [r.getMessage() for r in caplog.records] == ["the summarizer 'm\\nnext' failed: refusal"]
+    assert [r.getMessage() for r in caplog.records] == [
+        f"the summarizer 'm\\nnext' at {origin(at('m').url)} failed: it refused"
+    ]

@@ -88,7 +88,7 @@ def test_calls_per_hour() -> None:
         assert prudence.may_call("x", 3)
         prudence.called("x")
         clock.advance(600)
-    assert not prudence.may_call("x", 3)
+    assert prudence.why_not("x", 3) == "calls_per_hour" and not prudence.may_call("x", 3)
     assert prudence.may_call("y", 3)
     clock.advance(1_800)
     assert not prudence.may_call("x", 3)

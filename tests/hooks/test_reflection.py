@@ -110,12 +110,21 @@ def test_files_are_bounded_and_private(tmp_path: Path) -> None:
     assert said is not None and TOLD_MOST / 2 < len(said["notes"]) <= TOLD_MOST
 
 
+def test_a_directory_that_cannot_be_had_is_told_at_the_start(tmp_path: Path) -> None:
+    """With its name, and not at every event."""
+    (tmp_path / "file").write_text("")
+    with pytest.raises(OSError, match="file/notes"):
+        Reflection(str(tmp_path / "file" / "notes"))
+    Reflection(str(tmp_path / "new" / "notes"))
+    assert not list((tmp_path / "new" / "notes").iterdir())
+
+
 @pytest.mark.parametrize(
     ("tenant", "conversation"), [("../../etc", "01" * 8), (TENANT, "../x"), ("", "01" * 8), (TENANT, "A" * 16)]
 )
 def test_names_are_no_paths(tmp_path: Path, tenant: str, conversation: str) -> None:
     """Whoever sends the event."""
-    hook = Reflection(str(tmp_path / "notes"))
+    hook = Reflection(str(tmp_path))
     for tell in (hook.before_compaction, hook.after_compaction):
         with pytest.raises(ValueError, match="hexadecimal"):
             tell(event(user(RULE), tenant=tenant, conversation=conversation))

@@ -33,6 +33,7 @@ H = "http://h:8000"
         ({"hooks": {"python": "m:f", "timeout": 20}}, ["hooks.timeout"]),
         ({"hooks": {"python": "m:f", "timeout": 19}}, []),
         ({"hooks": {"timeout": 60}}, []),
+        ({"summarizer": {"wait": 2}}, []),
         ({"hooks": {"webhook": H, "secret": "s"}, "summarizer": {"wait": 0}}, []),
     ],
 )

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import http.client
 import json
+import logging
 from collections.abc import AsyncIterator
 from contextlib import ExitStack, asynccontextmanager
 from typing import Any
@@ -66,6 +67,43 @@ def test_what_is_answered_here(method: str, path: str, status: int) -> None:
         elif method == "GET":
             assert json.loads(body) == {"status": "ok"}
     assert upstream.requests == []
+
+
+@pytest.mark.parametrize(
+    ("path", "words"),
+    [
+        ("/nosuch/v1/chat/completions", "no upstream is named 'nosuch' here"),
+        ("/nosuch/v1", "no upstream is named 'nosuch' here"),
+        ("/h%C3%B6/v1/", "no upstream is named 'h%C3%B6' here"),
+        ("/nosuch/v1x", "the base URL of this proxy ends in /v1"),
+        ("//v1/models", "the base URL of this proxy ends in /v1"),
+        ("/chat/completions", "the base URL of this proxy ends in /v1"),
+        (f"/{'x' * 5_000}/v1", "no upstream is named "),
+    ],
+)
+def test_an_address_that_is_none_says_why(path: str, words: str, caplog: pytest.LogCaptureFixture) -> None:
+    """To the client, and in a line of the log, which nobody makes long."""
+    caplog.set_level(logging.INFO)
+    with run_raw() as upstream, proxy_before(upstream.url) as url:
+        status, body = get(url, path)
+    said = json.loads(body)["error"]["message"]
+    assert status == 404 and words in said and len(said) < 200
+    (line,) = [line for line in lines(caplog) if line.startswith("refused: ")]
+    assert (
+        line.startswith(f"refused: no such address '{path[:40]}") and line.endswith(" status=404") and len(line) < 200
+    )
+
+
+def lines(caplog: pytest.LogCaptureFixture) -> list[str]:
+    return [record.getMessage() for record in caplog.records if record.name == "compaction_proxy"]
+
+
+def test_the_log_has_no_key_of_an_address(caplog: pytest.LogCaptureFixture) -> None:
+    """Some clients have theirs in the path."""
+    caplog.set_level(logging.INFO)
+    with run_raw() as upstream, proxy_before(upstream.url) as url:
+        get(url, "/sk-proj-Zb3dEfGh1jKlMn0pQrStUv/chat?key=secret-in-a-query")
+    assert "refused: " in caplog.text and "Zb3d" not in caplog.text and "secret" not in caplog.text
 
 
 @pytest.mark.parametrize(
@@ -246,8 +284,12 @@ def test_accepted_keys_reach_no_upstream(fields: tuple[tuple[str, str], ...]) ->
         (("x-compaction", "key-of-team-a"),),
     ],
 )
-def test_without_an_accepted_key_nothing_is_reached(fields: tuple[tuple[str, str], ...]) -> None:
-    """A 401 as OpenAI words it, by every address; only the health of the proxy is for everybody."""
+def test_without_an_accepted_key_nothing_is_reached(
+    fields: tuple[tuple[str, str], ...], caplog: pytest.LogCaptureFixture
+) -> None:
+    """A 401 as OpenAI words it, by every address, and a line in the log without a key; only the health of the proxy is
+    for everybody."""
+    caplog.set_level(logging.INFO)
     with ExitStack() as stack:
         origins = Origins(stack, clients=[{"key": "key-of-team-a", "tenant": "team-a"}])
         for path in ("/v1", "/openai/v1", "/free/v1", "/keyed/v1"):
@@ -263,6 +305,7 @@ def test_without_an_accepted_key_nothing_is_reached(fields: tuple[tuple[str, str
     )
     assert b"key-of" not in said
     assert origins.lines == [[], [], []]
+    assert lines(caplog) == ["refused: no key of `clients` status=401"] * 13
 
 
 def test_a_refused_request_leaves_its_connection_in_order() -> None:
@@ -280,8 +323,9 @@ def test_a_refused_request_leaves_its_connection_in_order() -> None:
 
 
 @pytest.mark.parametrize(("origin", "expected"), [("https://evil.example", 403), ("http://localhost:3000", 200)])
-def test_a_page_of_another_host_reaches_nothing(origin: str, expected: int) -> None:
+def test_a_page_of_another_host_reaches_nothing(origin: str, expected: int, caplog: pytest.LogCaptureFixture) -> None:
     """Neither by a chat, nor by anything else, nor by a WebSocket, where the configuration has a key to spend."""
+    caplog.set_level(logging.INFO)
     with ExitStack() as stack:
         origins = Origins(stack)
         for path in ("/v1", "/openai/v1", "/free/v1", "/keyed/v1"):
@@ -291,3 +335,5 @@ def test_a_page_of_another_host_reaches_nothing(origin: str, expected: int) -> N
         if expected == 403:
             assert json.loads(said)["error"]["code"] == "foreign_origin"
             assert origins.lines == [[], [], []]
+    refused = [line for line in lines(caplog) if line.startswith("refused: a page of another host")]
+    assert len(refused) == (13 if expected == 403 else 0)
