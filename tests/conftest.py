@@ -13,6 +13,14 @@ settings.register_profile("tests", deadline=None)  # a time limit tells of the m
 settings.load_profile("tests")
 
 
+SLOWEST = "test_llama.py"
+"""A real model takes minutes: begun last, its tests would be all that one of two processes does in the end."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    items.sort(key=lambda item: item.path.name != SLOWEST)  # stable: all others stay as they are
+
+
 @pytest.fixture(scope="session", autouse=True)
 def one_vocabulary() -> Iterator[None]:
     """A proxy of its own stands in many tests. Loading it takes half a second of CPU, and it never changes."""
