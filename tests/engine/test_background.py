@@ -80,6 +80,15 @@ def gated(world: World) -> asyncio.Event:
     return world.summariser.gate
 
 
+async def begun(world: World) -> asyncio.Task[Any]:
+    """The work behind an answer near the limit, while its summariser says nothing."""
+    await world.chat(NEAR)
+    await until(lambda: len(world.summariser.calls) == 1)
+    [flight] = world.compactor._flights.values()
+    assert flight.task is not None
+    return flight.task
+
+
 @pytest.mark.parametrize(("scheme", "goes_on"), [("http", False), ("https", True)])
 def test_a_request_for_the_same_origin_breaks_it_off_where_slots_are_few(scheme: str, goes_on: bool) -> None:
     """Over https what was begun has a price, and slots are many."""
@@ -87,8 +96,7 @@ def test_a_request_for_the_same_origin_breaks_it_off_where_slots_are_few(scheme:
 
     async def story() -> None:
         gate = gated(world)
-        await world.chat(NEAR)
-        await until(lambda: len(world.summariser.calls) == 1)
+        await begun(world)
         await world.chat(OTHER)
         await asyncio.sleep(0.02)
         gate.set()
@@ -106,8 +114,7 @@ def test_the_second_attempt_for_a_conversation_goes_on() -> None:
 
     async def story() -> None:
         gate = gated(world)
-        await world.chat(NEAR)
-        await until(lambda: len(world.summariser.calls) == 1)
+        await begun(world)
         world.background.make_way(HERE)
         await world.chat(NEAR)
         await until(lambda: len(world.summariser.calls) == 2)
@@ -141,8 +148,7 @@ def test_what_is_late_is_not_asked_for_twice() -> None:
 
     async def story() -> None:
         gate = gated(world)
-        await world.chat(NEAR)
-        await until(lambda: len(world.summariser.calls) == 1)
+        await begun(world)
         late = await world.chat(LONGER)
         assert late.outcome == "compact; over-limit"
         gate.set()
@@ -197,12 +203,10 @@ def test_a_summary_that_a_request_waits_for_goes_first() -> None:
 
     async def story() -> None:
         gate = gated(world)
-        await world.chat(NEAR)
-        await until(lambda: len(world.summariser.calls) == 1)
-        [flight] = world.compactor._flights.values()
+        work = await begun(world)
         needs = asyncio.create_task(world.chat(talk(16, opening="forest")))
         await until(lambda: len(world.summariser.calls) == 2)
-        assert flight.task is not None and flight.task.cancelled()
+        assert work.cancelled()
         gate.set()
         await needs
 
@@ -215,14 +219,12 @@ def test_a_request_that_is_passed_through_goes_first_too() -> None:
 
     async def story() -> None:
         gate = gated(world)
-        await world.chat(NEAR)
-        await until(lambda: len(world.summariser.calls) == 1)
-        [flight] = world.compactor._flights.values()
+        work = await begun(world)
         await world.engine.forward(Incoming("GET", b"/models", b"", ()))
         await asyncio.sleep(0.01)
-        assert flight.task is not None and not flight.task.cancelled()
+        assert not work.cancelled()
         await world.engine.forward(Incoming("POST", b"/completions", b"", (), b"{}"))
-        await until(flight.task.cancelled)
+        await until(work.cancelled)
         gate.set()
 
     told(world, story)
