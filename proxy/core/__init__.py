@@ -16,6 +16,7 @@ judge             whether an answer is a summary
 audit             what nobody said is struck from it
 outline           the narrative that needs no model
 pins              the user's own words
+sentences         text taken apart into sentences
 ledger            identifiers: ranked and listed
 identifiers       identifiers: found in text
 redact            credentials taken out of text

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from itertools import groupby
 
 from proxy.core.fit import Count, settle, weigh
+from proxy.core.sentences import parts, unfenced
 from proxy.core.transcript import Message, ration, role, text
 from proxy.core.words import (
     COMPARING,
@@ -44,22 +45,15 @@ HEARD = 2_000_000  # characters in all in which words are looked up
 OVERHEAD = 10  # tokens added to a sentence's cost: short scraps would win on density otherwise
 LONG = 400  # characters; a sentence beyond is prose or data: it is worth no more than one of this length
 RARE = 10  # units; a word in more of them than this does not tell what a sentence is about
+RUN = 3  # words in a row that two sentences share: hardly chance where few sentences have them
+WEIGHTY = 0.4  # value of a sentence that says something at all
+ALIKE = 0.35  # cosine of the words of two sentences of which the later one may be quoted in place of the other
+SHARED = 0.5  # of the shorter sentence, that is in such runs: said again; less where another value is in place
 CHAIN = 24  # sentences that may have to come along as corrections of one
 
-_FENCE = re.compile(r"(?ms)^[ \t]{0,3}(```|~~~)[^\n]*\n.*?(?:^[ \t]{0,3}\1[^\n]*$|\Z)")
-# A sentence ends at a stop before a blank (people who type fast begin in small letters), or at a line break that is no
-# mere wrapping. A stop after an abbreviation or a number does not count.
-_END = re.compile(
-    r"(?<=[.!?…])[\"'”’)\]]?[ \t]{1,8}(?=\S)|(?<=[。！？])"
-    r"|(?<![,;])\n(?=[ \t]{0,40}(?:[^\sa-zà-ÿа-я]|$))|(?<=[.!?:;])\n|\n(?=[ \t]*\n)"
-)
-_ABBREVIATED = re.compile(
-    r"(?<![^\s(])(?:\d{1,2}|[A-Z]|[a-z]\.[a-zA-Z]|Mrs?|Ms|Mx|Dr|St|Jr|Hrn?|Fr|Sra?|Mme|Mlle|Prof|Inc|Ltd|Co|Nos?|Nr|Art|Abs|Str"
-    r"|Jan|Feb|Mar|Apr|Jun|Jul|Aug|Sept?|Oct|Nov|Dec|vs|etc|cf|esp|resp|bzw|usw|ggf|evtl|inkl|zzgl|ca|approx|incl|excl|max|min"
-    r"|no|nr|vol|pp?|tel|env|usu|dept|est|fig)\.$"
-)
 _WORD = re.compile(r"[^\W_]+(?:['’-][^\W_]+)*")
 _CJK = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
+_APART = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]|[^\s\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]+")
 _CJK_RUN = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]{2,}")
 _NUMBER = re.compile(r"\d(?:[\d.,:]*\d)?")
 _QUOTED = re.compile(r"[\"“„«「『`][^\"“”„«»「」『』`\n]{2,80}[\"”“»」』`]")
@@ -134,7 +128,7 @@ class Words:
             if not unit.later or not unit.value:
                 continue
             said = unit.concrete | {word.strip(_AROUND) for word in unit.text.split() if _MARKED.search(word)}
-            later = [each for i in unit.later if _replaces(each := self.units[i], said)]
+            later = [each for i in unit.later if _replaces(unit, each := self.units[i], said)]
             if later:
                 instead = tuple(each.text for each in later)
                 values = frozenset(value for value in said if not any(value in text for text in instead))
@@ -174,7 +168,7 @@ def _units(messages: Sequence[Message]) -> list[Unit]:
         opening = not units
         found: list[Unit] = []
         for piece in _ends(words, limit):
-            plain, end = _FENCE.sub("\n", piece), 0
+            plain, end = unfenced(piece), 0
             skipped = found[-1].order + 2 if found else 0  # the middle, which nobody looked at
             for order, sentence in enumerate(parts(plain), skipped):
                 start = plain.index(sentence, end)
@@ -216,19 +210,6 @@ def _heard(messages: Sequence[Message], units: Sequence[Unit]) -> Counter[str]:
     return heard
 
 
-def parts(plain: str) -> Iterator[str]:
-    """The sentences of a text, each verbatim."""
-    start = 0
-    for end in _END.finditer(plain):
-        if _ABBREVIATED.search(plain, max(start, end.start() - 8), end.start()):
-            continue
-        if sentence := plain[start : end.end()].strip():
-            yield sentence
-        start = end.end()
-    if sentence := plain[start:].strip():
-        yield sentence
-
-
 def content(sentence: str) -> frozenset[str]:
     """The words a sentence is about, lower case; pairs of characters where words are not separated."""
     if sentence.isascii():
@@ -255,7 +236,7 @@ def _rate(unit: Unit, heard: Counter[str]) -> None:
     if not words or (len(words) <= 6 and all(word in SMALL_TALK for word in words)) or sentence in SMALL_TALK_TEXTS:
         unit.value = 0.02
         return
-    numbers = {m.group() for m in _NUMBER.finditer(sentence)}
+    numbers = {m.group() for m in _NUMBER.finditer(_BULLET.sub("", sentence))}
     names = {m.group() for m in _NAME.finditer(sentence)}
     quoted = {m.group() for m in _QUOTED.finditer(sentence)}
     unit.concrete = frozenset(numbers | names | quoted)
@@ -318,14 +299,53 @@ def _link(units: list[Unit]) -> None:
         alike = words / (len(one.words) * len(other.words)) ** 0.5
         inside = len(one.words) > 1 and words >= 0.6 * len(one.words) and weight >= 0.4
         if weight >= 0.15 and (inside or alike >= (0.22 if other.corrects else 0.3 if new else 0.6)):
-            one.later.append(b)
-            other.value = max(other.value, 0.8 * one.value)
+            _supersede(units, a, b)
+    for a, b in _said_again(units):
+        if b not in units[a].later:
+            _supersede(units, a, b)
 
 
-def _replaces(later: Unit, values: frozenset[str]) -> bool:
-    """Whether a sentence takes back one with these values."""
-    gone = any(value not in later.text for value in values)
-    return later.corrects or (gone and bool(later.concrete - values or _MARKED.search(later.text)))
+def _supersede(units: Sequence[Unit], earlier: int, later: int) -> None:
+    units[earlier].later.append(later)
+    units[later].value = max(units[later].value, 0.8 * units[earlier].value)
+
+
+def _said_again(units: Sequence[Unit]) -> Iterator[tuple[int, int]]:
+    """Pairs that put most of what they say in the same words, in a row, however common each of the words may be."""
+    said = [_apart(unit.text[:LONG]) if unit.value >= WEIGHTY else [] for unit in units]
+    places: dict[tuple[str, ...], list[int]] = {}
+    for i, words in enumerate(said):
+        for run in dict.fromkeys(zip(*(words[n:] for n in range(RUN)), strict=False)):
+            places.setdefault(run, []).append(i)
+    shared: Counter[tuple[int, int]] = Counter()
+    telling: set[tuple[int, int]] = set()  # pairs whose run has a word that tells what they are about
+    for run, found in places.items():
+        if 1 < len(found) <= RARE:
+            pairs = [(a, b) for n, a in enumerate(found) for b in found[n + 1 :]]
+            shared.update(pairs)
+            telling.update(pair for pair in pairs if not units[pair[0]].words.isdisjoint(run))
+    for (a, b), runs in sorted(shared.items()):
+        new = units[b].corrects or bool(units[b].concrete - units[a].concrete)
+        long_enough = runs > 1 or (a, b) in telling
+        if long_enough and runs + RUN - 1 >= SHARED * (0.8 if new else 1) * min(len(said[a]), len(said[b])):
+            yield a, b
+
+
+def _apart(sentence: str) -> list[str]:
+    """Its words in order, a path being one; single characters where words are not separated."""
+    return [word for piece in _APART.findall(sentence.casefold()) if (word := piece.strip(_AROUND))]
+
+
+def _replaces(one: Unit, later: Unit, values: frozenset[str]) -> bool:
+    """Whether a sentence may be quoted in place of an earlier one with these values: they share most of what either is
+    about, or put it in the same words, and the later one says that it corrects or has another value."""
+    if min(one.value, later.value) < WEIGHTY:
+        return False
+    same = any(True for _ in _said_again((one, later)))
+    alike = len(one.words & later.words) / max(1, len(one.words) * len(later.words)) ** 0.5
+    gone = same or any(value not in later.text for value in values)  # a correction may name what it replaces
+    new = bool(later.concrete - values or _MARKED.search(later.text))
+    return (same or alike >= ALIKE) and (later.corrects or (gone and new))
 
 
 def choose(units: Sequence[Unit], ranked: Sequence[int], size: float) -> set[int]:

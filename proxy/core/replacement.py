@@ -16,8 +16,9 @@ from proxy.core.fit import Count, settle, weigh
 from proxy.core.identifiers import Found, identifiers
 from proxy.core.ledger import Names, names_of
 from proxy.core.outline import Story, story_of
-from proxy.core.pins import LONG, Retired, Words, choose, content, parts, rated, words_of
+from proxy.core.pins import LONG, Retired, Words, choose, content, rated, words_of
 from proxy.core.redact import redact
+from proxy.core.sentences import parts
 from proxy.core.summary import MARK, Form
 from proxy.core.transcript import Message, scrub
 
@@ -32,7 +33,7 @@ OUTLINE = "[OUTLINE]"
 LEDGER = "[IDENTIFIERS, BY LAST USE]"
 HINTS = "[LOOK UP IF NEEDED]"
 
-LEAST_OWN, MOST_OWN = 0.4, 0.6  # of the budget: what pins are sure of, from a large one to a small one
+LEAST_OWN, MOST_OWN = 0.45, 0.6  # of the budget: what pins are sure of, from a large one to a small one
 OWN = 250  # tokens that pins have beyond the least share: ten sentences, which weigh most where there is little room
 HINT_SHARE = 0.08  # of the budget at most
 LINE = 200  # characters; a longer line of prose is taken apart into its sentences
@@ -60,7 +61,7 @@ class Shares:
 
 
 def shares(budget: int) -> Shares:
-    """How `budget` tokens (the frame taken off) are divided: pins 40 % and a little more, 60 % where there is so
+    """How `budget` tokens (the frame taken off) are divided: pins 45 % and a little more, 60 % where there is so
     little room that hardly more fits than what the user said; ledger and prose half of the rest each."""
     own = int(min(MOST_OWN * budget, LEAST_OWN * budget + OWN))
     names = (budget - own) // 2
@@ -126,12 +127,13 @@ class _Body:
         gone = {s.LOOKUP} if form == "all" else {s.LOOKUP, s.STATE, s.NEXT}
         retired = list(self.words.retired())
         self.without = self._without(retired)
-        told, self.since = _outlined(audit(redact(defuse(scrub(prose or ""))), evidence.messages))
-        told = current(told, retired)
-        found = s.split(told)
+        told, since = _outlined(audit(redact(defuse(scrub(prose or ""))), evidence.messages))
+        found = s.split(current(told, retired))
         self.prose = s.join([(name, text) for name, text in found if name not in gone])
         self.hints = "\n".join(text for name, text in found if name == s.LOOKUP)
-        self.story = None if self.prose or self.since else story_of(evidence.messages)
+        self.since = _current_lines(since, retired)
+        none = self.prose or self.since
+        self.story = None if none else Story(_current_lines(story_of(evidence.messages).lines, retired))
 
     def fill(self, room: int) -> str:
         """Pins, prose, ledger and hints within `room` tokens."""
@@ -183,12 +185,11 @@ class _Body:
 
 def current(prose: str, retired: Sequence[Retired]) -> str:
     """`prose` with what the user said instead behind each sentence that tells, in his words or with its value, what he
-    has superseded, unless the prose tells that too. If what he said is too long for that, the sentence goes."""
-    heard = _flat(prose)
-    gone = [each for each in retired if not any(_flat(text) in heard for text in each.instead)]
-    if not gone:
+    has superseded, unless that sentence tells it too: another that does may not be carried. If what he said is too long
+    for that, the sentence goes."""
+    old = [(text, each) for each in retired if (text := _flat(each.text))]
+    if not old:
         return prose
-    old = [(text, each) for each in gone if (text := _flat(each.text))]
     final: dict[str, str] = {}  # what was said instead may have been superseded itself, by something later still
     for each in reversed(retired):
         final[each.text] = final.get(each.instead[-1], each.instead[-1])
@@ -196,7 +197,7 @@ def current(prose: str, retired: Sequence[Retired]) -> str:
     def corrected(sentence: str) -> str:
         flat = _flat(sentence)
         found = next((each for text, each in reversed(old) if text in flat or _tells(sentence, each)), None)
-        if found is None:
+        if found is None or any(_flat(text) in flat for text in found.instead):
             return sentence
         instead = " ".join(final[found.text].split())
         return f"{sentence} {INSTEAD} {instead}" if len(instead) <= LONG else ""
@@ -207,6 +208,10 @@ def current(prose: str, retired: Sequence[Retired]) -> str:
         return old if new == pieces else " ".join(filter(None, new))
 
     return "\n".join(map(line, prose.split("\n")))
+
+
+def _current_lines(lines: Sequence[str], retired: Sequence[Retired]) -> tuple[str, ...]:
+    return tuple(filter(None, current("\n".join(lines), retired).split("\n")))
 
 
 def _tells(sentence: str, retired: Retired) -> bool:

@@ -40,13 +40,15 @@ RULE = _words(  # obligation, prohibition, exclusion, generality
     """
 )
 
-LEANING = _words(  # negation, wishes, limits: half a hint
+LEANING = _words(  # negation, wishes (the conditional mood above all), comparison, limits: half a hint
     """
     not no nothing can't cant won't wont doesn't isn't aren't any all just want wants like likes love hate hates
     dislike need favour favor instead before after important note please most least maximum minimum max min
     within per nicht nichts alle alles bitte statt bevor will möchte brauche pas rien tous veux voudrais besoin
     avant sin todos todas quiero necesito antes não quero preciso non tutti voglio niet wil wszystkie chcę
-    не ни все хочу değil tüm inte alla không semua لا كل नहीं सभी
+    не ни все хочу değil tüm inte alla không semua لا كل नहीं सभी would wouldn't i'd we'd he'd she'd they'd than
+    würde würden hätte hätten wäre gern gerne aimerais j'aimerais aimerions préférerais serait gustaría quisiera
+    sería gostaria seria vorrei vorremmo sarebbe zou graag chciałbym wolałbym byłoby бы лучше skulle gärna isterim
     """
 )
 

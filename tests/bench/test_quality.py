@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from random import Random
 
 import pytest
 
@@ -12,13 +13,15 @@ from proxy.core.pins import Words
 from tests.bench.quality.canaries import Canary, plant
 from tests.bench.quality.figures import Figures, figures
 from tests.bench.quality.leaks import leaks
-from tests.bench.quality.names import named
-from tests.bench.quality.replay import common, replay
-from tests.bench.quality.report import Run, missed, table
+from tests.bench.quality.names import Recall, named
+from tests.bench.quality.replay import common, old_ones, replay
+from tests.bench.quality.report import Run, forgotten, missed, table
+from tests.bench.quality.sources import LEAST, STITCHED, holds, stitched, tokens
 from tests.bench.quality.summarisers import MANNERS, Scripted
-from tests.bench.quality.survival import Survival, flat, stale, survival
-from tests.bench.quality.wording import FAMILIES, KINDS
+from tests.bench.quality.survival import Survival, flat, last, stale, survival
+from tests.bench.quality.wording import FAMILIES, KINDS, filled
 from tests.bench.quality.world import Capturing, Message
+from tests.e2e.transcripts import Transcript
 from tests.engine.fakes import count, talk
 
 WINDOW = 4_000
@@ -62,7 +65,7 @@ def test_every_summariser_is_served(manner: str) -> None:
     """Whatever it writes: no error, nothing above the window, no secret in a ledger, and a table of it."""
     row, kept = played(manner)
     assert (row.errors, row.over, row.secrets) == (0, 0, 0)
-    assert row.calls > 0 and 0 < row.prefix < 1 and not kept.stale
+    assert row.calls > 0 and 0 < row.prefix < row.ceiling < 1 and not kept.stale
     lines = list(table(Run(WINDOW, manner, [row], kept)))
     assert any(line.startswith("user ") for line in lines)
 
@@ -83,9 +86,19 @@ def test_a_planted_conversation_is_the_clients_own_but_for_what_was_planted() ->
 
 
 def test_the_families_share_no_wording() -> None:
-    """One is held out: nothing in it may be known from the other."""
-    one, other = (set(_lines(family)) for family in ("a", "b"))
-    assert one and other and not one & other
+    """One is held out: nothing in it may be known from the others."""
+    lines = [line for family in FAMILIES for line in _lines(family)]
+    assert len(FAMILIES) == 3 and len(lines) == len(set(lines)) > 400
+
+
+@pytest.mark.parametrize("family", sorted(FAMILIES))
+def test_every_wording_has_one_key(family: str) -> None:
+    """A sentence without one would not be looked for; of a superseded pair neither key stands in the other sentence."""
+    for line in _lines(family):
+        made = filled(line, Random(1))
+        assert len(made) == 1 + (" => " in line), line
+        assert all(key in sentence for sentence, key in made)
+        assert len(made) == 1 or (last(made[0][1], made[1][0]) < 0 and last(made[1][1], made[0][0]) < 0), line
 
 
 def _lines(family: str) -> Sequence[str]:
@@ -106,6 +119,7 @@ OLD, NEW = "port 4711", "port 4712"
         ("the port 4712 and later the port 4711", 1),
         ("only the port 4711", 1),
         ("only the port 4712", 0),
+        ("the port 4712 and 11 of transport 4711", 0),
         ("neither", 0),
     ],
 )
@@ -129,6 +143,49 @@ def test_a_superseded_value_must_not_have_the_last_word(sent: str, expected: int
 def test_what_two_requests_have_in_common(one: list[str], other: list[str], expected: tuple[int, int]) -> None:
     """Whole messages, and characters up to the first that differs."""
     assert common(one, other) == expected
+
+
+@pytest.mark.parametrize(
+    ("written", "added", "expected"),
+    [
+        (["abc", "d", "e"], ["d", "e"], 3),
+        (["abc", "dx"], ["e", "dx"], 3),
+        (["abc"], [], 3),
+        (["abc"], ["x", "abc"], 0),
+    ],
+)
+def test_what_could_have_been_the_same(written: list[str], added: list[str], expected: int) -> None:
+    """All but the client's new messages at the end."""
+    assert old_ones(written, added) == expected
+
+
+def test_a_ledger_that_forgets_is_reported() -> None:
+    """Either size has a floor of its own; nothing used again is nothing forgotten."""
+    assert not list(forgotten(20_000, [("one", [Recall(100, 90, 60)]), ("other", [])]))
+    assert len(list(forgotten(20_000, [("one", [Recall(100, 89, 59)])]))) == 2
+    assert not list(forgotten(20_000, []))
+
+
+def transcript(id: str, messages: Sequence[Message]) -> Transcript:
+    said = (message for message in messages if message["role"] != "system")
+    return Transcript(id, "talks.jsonl", ({"role": "system", "content": id}, *said))
+
+
+def test_an_extract_of_a_conversation_is_no_other_one() -> None:
+    """Its messages in a row, whatever instructions stand before them."""
+    whole = conversation()
+    assert holds(transcript("a", whole), transcript("b", whole[10:30]))
+    assert not holds(transcript("a", whole), transcript("b", [*whole[10:30], *whole[:3]]))
+
+
+def test_short_conversations_make_one_that_is_long_enough_by_the_engines_own_count() -> None:
+    """Only the first one's instructions count, and a rest that is too short is left out."""
+    parts = [transcript(str(i), conversation()) for i in range(3)]
+    size = tokens(parts[0].messages, count)
+    made = stitched(parts, int(2 * size / STITCHED) - 10, count)
+    assert [sum(m["role"] == "system" for m in each) for each in made] == [1]
+    assert len(stitched(parts[:1], int(size / LEAST) - 1, count)) == 1
+    assert not stitched(parts[:1], int(size / LEAST) + 1, count)
 
 
 @pytest.mark.parametrize(

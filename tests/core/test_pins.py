@@ -1,6 +1,5 @@
 """The user's own words: which are carried, and in which company."""
 
-# ruff: noqa: RUF001  (punctuation of many scripts)
 from __future__ import annotations
 
 import random
@@ -10,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proxy.core.pins import HEARD, SAID, parts, pins, words_of
+from proxy.core.pins import HEARD, SAID, pins, words_of
 from proxy.core.transcript import text
 from tests.core.watching import lengths
 from tests.core.wild import called, size, user, wild
@@ -87,8 +86,10 @@ def test_a_paste_does_not_hide_what_was_said_before_it(sentence: str) -> None:
     paste = "\n".join(f"2024-05-01T10:{i % 60:02}:00 INFO worker[{i}] request served in {i} ms" for i in range(300))
     messages = [*chat(10), *user(f"{sentence}\n\n{paste}"), *chat(10, 2)]
     assert sentence in pins(messages, 150, size)
-    fenced = [*chat(10), *user(f"```\n{paste}\n```\n{sentence}"), *chat(10, 2)]
-    assert sentence in pins(fenced, 150, size)
+    for indent in ("", "      "):
+        fenced = [*chat(10), *user(f"{indent}```\n{paste}\n{indent}```\n{sentence}"), *chat(10, 2)]
+        kept = pins(fenced, 150, size)
+        assert sentence in kept and "worker" not in kept
 
 
 @pytest.mark.parametrize(
@@ -111,35 +112,43 @@ def test_what_was_superseded_never_stands_alone(old: str, new: str, budget: int)
     assert old not in kept or kept.index(old) < kept.index(new)
 
 
+def test_a_fence_that_is_not_closed_hides_nothing() -> None:
+    """Of a paste that begins in the middle only the closing fence is there; the user's own words come after it."""
+    assert "Never deploy on a Friday." in pins(user("```\n\nNever deploy on a Friday."), 100, size)
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("our train leaves from Basel btw", "the agency called again, our train leaves from Bern"),
+        ("the teal labels on the map are fine", "hm, the grey labels on the map are fine"),
+        ("我们的火车从巴塞尔出发", "旅行社说我们的火车从伯尔尼出发"),
+    ],
+)
+def test_common_words_in_a_row_tell_that_something_is_said_anew(old: str, new: str) -> None:
+    """However common each of the words is: said in the same order they are about the same."""
+    noise = "The train was late, our labels are there, it leaves from the map: fine. 火车 我们 出发"
+    messages = [*user(old), *({"role": "assistant", "content": noise} for _ in range(20)), *user(new)]
+    units = words_of(messages).units
+    assert units[0].text == old and units[0].later == [1]
+
+
+def test_what_happens_to_share_a_phrase_is_not_superseded() -> None:
+    """A few words in a row of a long sentence are no sign of it."""
+    units = words_of(
+        user(
+            "I would like to have the invoices of the last quarter sorted by customer and printed on thick paper",
+            "I would like to learn why nobody of the harbour office picks up the telephone before nine",
+        )
+    ).units
+    assert not units[0].later
+
+
 def test_gaps_are_marked() -> None:
     """Where sentences of a message are left out, the reader sees it."""
     long = "We never ship on Fridays. " + "Could you look at that page again? " * 60 + "Prices include VAT of 8.1 %."
     kept = pins(user(long), 40, size)
     assert kept.startswith("0: We never ship on Fridays. […] ") and kept.endswith("Prices include VAT of 8.1 %.")
-
-
-@pytest.mark.parametrize(
-    ("plain", "sentences"),
-    [
-        ("One. two three! Four?", ["One.", "two three!", "Four?"]),
-        ("Ask Dr. Who, e.g. on 3. May. Then go.", ["Ask Dr. Who, e.g. on 3. May.", "Then go."]),
-        ("open src/a.py now", ["open src/a.py now"]),
-        ("a wrapped line that\ngoes on here", ["a wrapped line that\ngoes on here"]),
-        ("List:\n- one\n- two", ["List:", "- one", "- two"]),
-        ("好的。请继续！", ["好的。", "请继续！"]),
-        ('He said "no." Then left.', ['He said "no."', "Then left."]),
-        ("", []),
-    ],
-)
-def test_sentences(plain: str, sentences: list[str]) -> None:
-    """Sentences end at stops and line breaks, not at abbreviations, dots inside names or wrapped lines."""
-    assert list(parts(plain)) == sentences
-
-
-@given(st.text(max_size=300))
-def test_sentences_lose_nothing_but_blanks(plain: str) -> None:
-    """Put together again, the sentences are the text."""
-    assert "".join("".join(parts(plain)).split()) == "".join(plain.split())
 
 
 @given(wild(), st.integers(-5, 200))
@@ -215,13 +224,17 @@ def test_words_are_looked_up_in_a_bounded_part(monkeypatch: pytest.MonkeyPatch) 
     [
         ("The port of the gateway is 4711.", "The port of the gateway is 4712 now.", {"4711"}),
         ("Send the weekly report to Marta.", "Actually, send the weekly report to Jonas.", {"Marta"}),
+        ("send the freight bills to Marta", "please send the freight bills to Jonas, Marta has retired", set()),
         ("We never ship on Fridays.", "The invoice template is in English.", None),
+        ("1. The list of filters used by the reader", "2. It is used by:", None),
     ],
 )
 def test_what_was_taken_back_is_known(first: str, second: str, values: set[str] | None) -> None:
     """A sentence that a later one supersedes, in which turn, and which of its values hold no longer."""
     found = list(words_of(user(first, second)).retired())
-    assert [(each.text, each.turn, each.instead) for each in found] == ([(first, 1, (second,))] if values else [])
+    assert [(each.text, each.turn, each.instead) for each in found] == (
+        [(first, 1, (second,))] if values is not None else []
+    )
     assert not found or set(found[0].values) == values
     assert first not in repr(found)
 

@@ -5,7 +5,8 @@ sources      conversations long enough, and short ones made long
 canaries     sentences planted in them
 wording      templates into sentences
 family_a     wordings to improve with
-family_b     wordings held out
+family_b     more of them, held out at first
+family_c     wordings held out
 summarisers  scripted, from useless to perfect
 model        a real one instead
 world        what an engine needs around it, taking notes

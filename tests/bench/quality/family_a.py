@@ -69,28 +69,42 @@ USER = {
 }
 
 SUPERSEDED = {
+    "goal": """
+        the plan is <<to fly to {city} in {month}>> => new plan is <<to fly to {city2} in {month}>>, cheaper
+        we want <<{word} rewritten by {month}>> => turns out there is more time, we want <<{word} rewritten by {month2}>>
+    """,
     "number": """
+        <<table for {m} at the {word} place>> then => one more is coming, so <<table for {mm} at the {word} place>>
+        il {word} gira sulla <<porta {port}>> => ora il {word} gira sulla <<porta {port2}>>
         the {word} gateway listens on port <<{port}>> => scratch that about the {word} gateway: port <<{port2}>> it is
         set the {word} batch size to <<{n} rows>> => Actually, make the {word} batch size <<{n2} rows>>
         the {word} timeout should be <<{n} seconds>> => {word} timeout: <<{n2} seconds>>, the old one was too short
     """,
     "path": """
+        the fixtures come from <<{path}/{file}>> => forget where I said the fixtures come from, take <<{path2}/{file}>>
         write the {word} report to <<{path}/{word}-{m}.html>> => the {word} report goes to <<{path2}/{word}-{mm}.html>> now instead
         {word} backups live in <<{path}/bak{n}>> => {name} moved the {word} backups, they are in <<{path2}/bak{n2}>>
     """,
     "preference": """
+        <<{colour} is nice for the {word} button>> => my boss hates it, <<{colour2} is nice for the {word} button>> too
+        <<dinner near {city} on the {day}>> sounds good => can we make that <<dinner near {city2} on the {day2}>>?
         I'd like the {word} log in <<{colour} letters>> => no wait, <<{colour2} letters>> for the {word} log please
         for the {word} chart use <<{colour} bars>> => Changed my mind on the {word} chart: <<{colour2} bars>>
     """,
     "constraint": """
+        <<we can spend {n} on the {city} hotel>> => got a bonus! <<we can spend {n2} on the {city} hotel>>
         the {word} release must be out by <<{month} {m}>> => the {word} release slipped, new date is <<{month2} {mm}>>
         at most <<{n} rows>> per {word} request => they raised the limit per {word} request, it is <<{n2} rows>> now
     """,
     "fact": """
+        <<our flight leaves from {city}>> btw => the airline rebooked us, <<our flight leaves from {city2}>>
+        <<{word} wordt beheerd door {name}>> => {name} gaat weg, <<{word} wordt beheerd door {name2}>>
         <<{name} owns the {word} rollout>> => correction: <<{name2} has taken over the {word} rollout>> from {name}
         <<the {word} contact at {company} is {name}>> => the {word} contact at {company} <<changed, write to {name2}>>
     """,
     "rule": """
+        <<cc {name} when you mail the {word} people>> => {name} left the company; <<cc {name2} when you mail the {word} people>>
+        <<{word} reviews happen on {day}>> only => <<{word} reviews happen on {day2}>> only, the room is taken otherwise
         <<ask {name} before every {word} deployment>> => from now on <<ask {name2} before {word} deployments>>, not {name}
         always run the {word} suite with <<{m} workers>> => run the {word} suite with <<{mm} workers>> from now on
     """,

@@ -1,4 +1,4 @@
-"""What other people say: wordings held out. Nothing may be tuned to these (see `wording` for the form)."""
+"""What others say: wordings held out at first, then improved with as well (see `wording` for the form)."""
 
 USER = {
     "rule": """
@@ -64,28 +64,42 @@ USER = {
 }
 
 SUPERSEDED = {
+    "goal": """
+        <<hand {word} to {company} by {month}>>, that's the target => <<hand {word} to {company} by {month2}>>, they asked for more time
+        my dream: <<the {word} tool in {mm} languages>> => let's be modest, <<the {word} tool in {m} languages>>
+    """,
     "number": """
+        <<{mm} guests>> for the {word} dinner => sorry, aunt {name} can't come, <<{mm2} guests>> for the {word} dinner
+        o {word} usa a <<porta {port}>> => o {word} usa a <<porta {port2}>> desde ontem
         the {word} daemon is on <<{port}>> => they gave the {word} daemon another port, <<{port2}>>
         let's plan with <<{n} seats>> for {word} => {word}: it's <<{n2} seats>>, {name} recounted
         <<{n} percent>> discount for {word} customers => {word} customers get <<{n2} percent>> after all
     """,
     "path": """
+        have a look at <<{path}/{file}>> for the {word} tests => the {word} tests? <<{path2}/{file}>>, the other is gone
         put the {word} dump under <<{path}/dump{n}>> => the disk was full, so the {word} dump sits under <<{path2}/dump{n2}>>
         {word} settings: <<{path}/{word}.ini>> => we renamed the {word} settings to <<{path2}/{word}{m}.toml>>
     """,
     "preference": """
+        <<{colour} curtains in the {city} flat>> would be lovely => we talked about it at home, <<{colour2} curtains in the {city} flat>>
+        <<a room on floor {m}>> in {city} if they have one => oh, and in {city} rather <<a room on floor {mm}>>
         headings of the {word} page in <<{colour} please>> => hmm, looking at the headings of the {word} page again, <<{colour2} please>>
         name the {word} helper <<{word}_{m}>> => I'd call the {word} helper <<{word}_{mm}>> after sleeping on it
     """,
     "constraint": """
+        <<back in {city} before {day}>>, no way around it => my meeting got cancelled: <<back in {city} before {day2}>> is enough
+        <<{word} must start in {n} ms>> => the {word} people were stricter than i thought, <<{word} must start in {n2} ms>>
         we have <<{n} euros>> for {word} => {name} cut the money for {word} to <<{n2} euros>>
         {word} goes live on <<{month} {m}>> => {word} goes live later, on <<{month2} {mm}>>
     """,
     "fact": """
+        <<{name} drives us to {city}>> => {name} is ill, <<{name2} drives us to {city}>>
+        <<the {word} meeting takes place in {city}>> => <<the {word} meeting takes place in {city2}>>, they had no room
         <<{name} answers for {word}>> in our team => as of today <<{name2} answers for {word}>>
         <<{word} is hosted in {city}>> => I was wrong about where {word} is <<hosted, it's {city2}>>
     """,
     "rule": """
+        <<send the {word} bills to {name}>> => please <<send the {word} bills to {name2}>>, {name} has retired
         <<run {word} through {name}>> before you merge => {name} is on leave, <<run {word} through {name2}>> before you merge
         <<keep {word} functions below {m} lines>> => <<{mm} lines is okay for {word} functions>> too, that's the new cap
     """,

@@ -20,8 +20,8 @@ OFTEN = 1.25  # compactions for each that would be needed if every one landed on
 
 @dataclass(frozen=True)
 class Figures:
-    """Of one conversation at one window. `bound`: how many compactions there may be. `cost`: in those of passing
-    through. `text`: the largest replacement, in tokens. `over`: requests that went out above the window though what
+    """Of one conversation at one window. `bound`: how many compactions there may be. `shared`: characters that were the
+    same as before, that could have been, and all. `cost`: in those of passing through. `text`: the largest replacement, in tokens. `over`: requests that went out above the window though what
     must stay fits; `errors`: that the client got an error for. `named`: identifiers used again, and how many of them a
     replacement held when they were."""
 
@@ -30,7 +30,7 @@ class Figures:
     requests: int
     compactions: int
     bound: float
-    prefix: float
+    shared: tuple[int, int, int]
     cost: float
     text: int
     calls: int
@@ -39,6 +39,16 @@ class Figures:
     secrets: int
     named: tuple[int, int]
     rungs: str
+
+    @property
+    def prefix(self) -> float:
+        """The share of what was sent that the upstream had seen in the same place at the request before."""
+        return self.shared[0] / self.shared[2]
+
+    @property
+    def ceiling(self) -> float:
+        """What it would be if nothing but the client's own new messages had been new."""
+        return self.shared[1] / self.shared[2]
 
 
 def figures(
@@ -61,6 +71,7 @@ def figures(
     ours = sum(e.after - (1 - CACHED) * e.same for e in exchanges)
     ours += sum(SUMMARISER * (count(read) + OUTPUT * count(written)) for read, written in spent)
     checkpoints = [e.checkpoint for e in fresh if e.checkpoint]
+    shares = [sum(each) for each in zip(*(e.share for e in exchanges[1:]), strict=True)]
     kept = [again(messages, e) for e in fresh if e.checkpoint and e.checkpoint.start]
     return Figures(
         name=name,
@@ -68,7 +79,7 @@ def figures(
         requests=len(exchanges),
         compactions=len(fresh),
         bound=OFTEN * growth / (sum(frees) / len(frees)) if frees else 0.0,
-        prefix=sum(e.share[0] for e in exchanges[1:]) / sum(e.share[1] for e in exchanges[1:]),
+        shared=(shares[0], shares[1], shares[2]),
         cost=ours / through,
         text=max((c.text_tokens for c in checkpoints), default=0),
         calls=len(spent),

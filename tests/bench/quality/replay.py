@@ -27,7 +27,8 @@ class Exchange:
     """One request: the client's first `history` messages, and what the upstream got instead.
 
     `before` and `after` are tokens of the two, `same` those of `after` that the upstream had seen in the same place at
-    the request before, `same_before` those of `before`. `share` is the same share in bytes: equal ones, all.
+    the request before, `same_before` those of `before`. `share` is the same share in characters: equal ones, those that
+    could have been at this size (all but the messages that the client added), all.
     `checkpoint` is None where the request passed as it was; `refused` counts attempts that were too long.
     """
 
@@ -37,7 +38,7 @@ class Exchange:
     after: int
     same: int
     same_before: int
-    share: tuple[int, int]
+    share: tuple[int, int, int]
     status: int
     decision: str
     checkpoint: Checkpoint | None
@@ -95,7 +96,11 @@ async def replay(
                     after=upstream.tokens(sent),
                     same=sum(upstream.one(raw, m) for raw, m in zip(written[: equal[0]], sent, strict=False)),
                     same_before=sizes[found[-1].history] if found else 0,
-                    share=(equal[1], sum(map(len, written))),
+                    share=(
+                        equal[1],
+                        old_ones(written, raws[found[-1].history if found else 0 : k]),
+                        sum(map(len, written)),
+                    ),
                     status=answer.status,
                     decision=headers.get("x-compaction", ""),
                     checkpoint=shelf.by_id.get(headers.get("x-compaction-checkpoint", "")),
@@ -121,6 +126,14 @@ def common(one: Sequence[str], other: Sequence[str]) -> tuple[int, int]:
         pairs = zip(one[equal], other[equal], strict=False)
         characters += next((i for i, (a, b) in enumerate(pairs) if a != b), min(len(one[equal]), len(other[equal])))
     return equal, characters
+
+
+def old_ones(written: Sequence[str], added: Sequence[str]) -> int:
+    """Characters of a request without the messages that were added to it since the one before."""
+    new = 0
+    while new < min(len(written), len(added)) and written[-1 - new] == added[-1 - new]:
+        new += 1
+    return sum(map(len, written[: len(written) - new]))
 
 
 async def _settled() -> None:

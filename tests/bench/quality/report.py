@@ -8,11 +8,13 @@ from dataclasses import dataclass
 
 from tests.bench.quality.figures import Figures
 from tests.bench.quality.names import Recall
-from tests.bench.quality.survival import Survival
+from tests.bench.quality.survival import DEEP, Survival
 from tests.bench.quality.wording import KINDS
 
 RULES = ("rule", "constraint")
 LONG = 4  # windows, of a conversation whose cost counts
+PREFIX = {20_000: 0.85, 40_000: 0.9}  # unchanged, at windows of at least so many tokens
+TENTH, SHORT = 0.9, 0.6  # of names used again: in a ledger of a tenth, in one of 4,000 characters
 SOUND = ("useless", "extractive", "perfect")  # these answer; the others fail or mislead
 
 
@@ -29,25 +31,44 @@ class Run:
 def table(run: Run) -> Iterator[str]:
     yield f"\n== window {run.window}, summarizer {run.summarizer}"
     yield (
-        f"{'conversation':40} {'tokens':>8} {'reqs':>5} {'compactions':>12} {'bound':>6} {'prefix':>6} {'cost':>5} "
+        f"{'conversation':40} {'tokens':>8} {'reqs':>5} {'compactions':>12} {'bound':>6} {'prefix':>6} {'most':>5} {'cost':>5} "
         f"{'text':>5} {'calls':>5} {'c/d/m':>8} {'over':>4} {'err':>3} {'secr':>4} {'names':>6}"
     )
     for row in run.rows:
         share = f"{row.named[1] / row.named[0]:.2f}" if row.named[0] else "-"
         yield (
             f"{row.name[:40]:40} {row.tokens:8,} {row.requests:5} {row.compactions:12} {row.bound:6.1f} {row.prefix:6.3f} "
-            f"{row.cost:5.2f} {row.text:5} {row.calls:5} {row.rungs:>8} {row.over:4} {row.errors:3} {row.secrets:4} {share:>6}"
+            f"{row.ceiling:5.3f} {row.cost:5.2f} {row.text:5} {row.calls:5} {row.rungs:>8} {row.over:4} {row.errors:3} {row.secrets:4} {share:>6}"
         )
     origins = sorted({origin for _, origin in run.survival.all}, reverse=True)
     yield f"{'survived, by origin':22}" + "".join(f"{kind:>12}" for kind in (*KINDS, "all"))
     for origin in origins:
         shares = [run.survival.share(kinds, origin) for kinds in (*([kind] for kind in KINDS), KINDS)]
         yield f"{origin:22}" + "".join(f"{'-' if share is None else f'{share:.3f}':>12}" for share in shares)
+    rules = run.survival.share(RULES, "user")
+    yield f"the user's rules and constraints together: {'-' if rules is None else f'{rules:.3f}'}"
     yield f"superseded values without their correction behind them: {len(run.survival.stale)}"
     if costs := _costs(run):
         yield f"median cost of conversations of {LONG} windows and more: {statistics.median(costs):.3f}"
-    prefix = statistics.median(row.prefix for row in run.rows)
-    yield f"median unchanged prefix: {prefix:.3f}, least {min(row.prefix for row in run.rows):.3f}"
+    yield from _prefixes(run)
+
+
+def _prefixes(run: Run) -> Iterator[str]:
+    """The unchanged share in all three readings: the median conversation, all characters, and those below the floor."""
+    pooled, most = (sum(row.shared[n] for row in run.rows) / sum(row.shared[2] for row in run.rows) for n in (0, 1))
+    yield (
+        f"unchanged prefix: median {_median(row.prefix for row in run.rows):.3f}, "
+        f"of all characters {pooled:.3f} (at most {most:.3f}), least {min(row.prefix for row in run.rows):.3f}"
+    )
+    least = _least_prefix(run.window)
+    for row in run.rows:
+        if row.prefix < least:
+            why = "new messages alone take more" if row.ceiling < least else "compactions take the rest"
+            yield f"  below {least}: {row.name} {row.prefix:.3f}, at most {row.ceiling:.3f} ({why})"
+
+
+def _least_prefix(window: int) -> float:
+    return max((share for size, share in PREFIX.items() if size <= window), default=min(PREFIX.values()))
 
 
 def recall(rows: Sequence[tuple[str, Sequence[Recall]]]) -> Iterator[str]:
@@ -57,10 +78,24 @@ def recall(rows: Sequence[tuple[str, Sequence[Recall]]]) -> Iterator[str]:
         yield f"{name[:40]:40} " + "   ".join(parts)
     whole = [r for _, found in rows for r in found]
     if whole:
-        total = sum(r.again for r in whole)
-        tenth, short = sum(r.tenth for r in whole) / total, sum(r.short for r in whole) / total
+        tenth, short = _pooled(rows)
         mean = statistics.mean(r.tenth / r.again for r in whole), statistics.mean(r.short / r.again for r in whole)
         yield f"all: {tenth:.3f} and {short:.3f}; mean over cuts {mean[0]:.3f} and {mean[1]:.3f}"
+
+
+def forgotten(window: int, rows: Sequence[tuple[str, Sequence[Recall]]]) -> Iterator[str]:
+    """What was promised of the ledger by itself and does not hold."""
+    tenth, short = _pooled(rows)
+    for size, share, least in (("a tenth", tenth, TENTH), ("4,000 characters", short, SHORT)):
+        if share < least:
+            yield f"window {window}: identifiers used again, in a ledger of {size}, {share:.3f} < {least}"
+
+
+def _pooled(rows: Sequence[tuple[str, Sequence[Recall]]]) -> tuple[float, float]:
+    """Over all names used again: the shares that either ledger has; 1 where there are none."""
+    whole = [r for _, found in rows for r in found]
+    total = sum(r.again for r in whole)
+    return (sum(r.tenth for r in whole) / total, sum(r.short for r in whole) / total) if total else (1.0, 1.0)
 
 
 def missed(run: Run) -> Iterator[str]:
@@ -73,16 +108,14 @@ def missed(run: Run) -> Iterator[str]:
         floors += [(f"the user's {kind}s", found.share([kind], "user"), 0.8) for kind in KINDS]
     if run.summarizer == "perfect":
         floors += [
-            (f"{o} {kind}s", found.share([kind], o), 1.0) for o in ("user", "tool", "assistant") for kind in KINDS
+            (f"{o} {kind}s", found.share([kind], o), 1.0) for o in ("user", "tool", DEEP, "assistant") for kind in KINDS
         ]
     if run.summarizer in SOUND:
-        floors.append(
-            ("unchanged prefix", _median(row.prefix for row in run.rows), 0.9 if run.window >= 40_000 else 0.85)
-        )
+        floors.append(("unchanged prefix", _median(row.prefix for row in run.rows), _least_prefix(run.window)))
         if costs := _costs(run):
             floors.append(("saving", 1 - statistics.median(costs), 1 - 0.45))
     yield from (
-        f"{where}{name} {share:.3f} < {least}" for name, share, least in floors if share is not None and share < least
+        f"{where}{name} {share:.4f} < {least}" for name, share, least in floors if share is not None and share < least
     )
     for row in run.rows:
         if run.summarizer in SOUND and row.compactions > row.bound:

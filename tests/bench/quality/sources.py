@@ -6,40 +6,52 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from proxy.core.tokens import message_tokens
+from proxy.core.tokens import head_tokens, message_tokens
 from tests.e2e.transcripts import Transcript, load
 
 Message = dict[str, Any]
 
 LEAST = 2.4  # windows that a conversation must have to be replayed: 48k tokens at 20k
-STITCHED = 5  # windows that a stitched one gets
+STITCHED = 3.5  # windows that a stitched one gets
 
 
 def conversations(folder: Path, window: int, count: Callable[[str], int]) -> list[tuple[str, list[Message]]]:
     """Every transcript of at least 2.4 windows, and the shorter ones of a source one after the other."""
-    found: list[tuple[str, list[Message]]] = []
-    short: dict[str, list[tuple[Transcript, int]]] = {}
-    for transcript in load(folder):
-        tokens = sum(message_tokens(message, count) for message in transcript.messages)
-        if tokens >= LEAST * window:
-            found.append((transcript.id, list(transcript.messages)))
-        else:
-            short.setdefault(transcript.file, []).append((transcript, tokens))
+    sized = [(each, tokens(each.messages, count)) for each in load(folder)]
+    long = [each for each, size in sized if size >= LEAST * window]
+    short: dict[str, list[Transcript]] = {}
+    for each, size in sized:
+        if size < LEAST * window and not any(holds(other, each) for other in long):
+            short.setdefault(each.file, []).append(each)
+    found = [(each.id, list(each.messages)) for each in long]
     for file, rest in sorted(short.items()):
         stem = file.removesuffix(".jsonl")
-        found += [(f"{stem}+{n}", each) for n, each in enumerate(_stitched(rest, window))]
+        found += [(f"{stem}+{n}", each) for n, each in enumerate(stitched(rest, window, count))]
     return found
 
 
-def _stitched(parts: Sequence[tuple[Transcript, int]], window: int) -> list[list[Message]]:
+def tokens(messages: Sequence[Message], count: Callable[[str], int]) -> int:
+    """Of a request with these messages, as the engine counts it."""
+    return head_tokens({}, count) + sum(message_tokens(message, count) for message in messages)
+
+
+def holds(whole: Transcript, part: Transcript) -> bool:
+    """Whether one is an extract of the other: instructions aside, its messages stand there in a row."""
+    inner, outer = turns(part), turns(whole)
+    return any(outer[k : k + len(inner)] == inner for k in range(len(outer) - len(inner) + 1))
+
+
+def turns(transcript: Transcript) -> list[Message]:
+    return [message for message in transcript.messages if message["role"] not in ("system", "developer")]
+
+
+def stitched(parts: Sequence[Transcript], window: int, count: Callable[[str], int]) -> list[list[Message]]:
+    """The instructions of the first of each, the turns of all; a rest that is too short is left out."""
     made: list[list[Message]] = []
     current: list[Message] = []
-    tokens = 0
-    for transcript, more in parts:
-        messages = list(transcript.messages)
-        current += messages if not current else [m for m in messages if m["role"] not in ("system", "developer")]
-        tokens += more
-        if tokens >= STITCHED * window:
+    for transcript in parts:
+        current += turns(transcript) if current else transcript.messages
+        if tokens(current, count) >= STITCHED * window:
             made.append(current)
-            current, tokens = [], 0
-    return [*made, current] if tokens >= LEAST * window else made
+            current = []
+    return [*made, current] if tokens(current, count) >= LEAST * window else made

@@ -11,6 +11,7 @@ from tests.bench.quality.canaries import Canary, Planted
 from tests.bench.quality.replay import Exchange
 from tests.bench.quality.world import Message
 
+DEEP = "tool, deep"  # the origin of what stands in the middle of a long result
 Group = tuple[str, str]
 """Kind and origin."""
 
@@ -54,7 +55,7 @@ def survival(planted: Planted, exchanges: Sequence[Exchange]) -> Survival:
                 continue  # in view
             if canary.instead and canary.instead.turn < exchange.history:
                 continue  # superseded: nothing to be kept
-            group = (canary.kind, f"{canary.origin}, deep" if canary.deep else canary.origin)
+            group = (canary.kind, DEEP if canary.deep else canary.origin)
             found.all[group] += 1
             if flat(canary.key) in sent:
                 found.kept[group] += 1
@@ -67,9 +68,17 @@ def stale(canaries: Sequence[Canary], history: int, sent: str) -> Iterator[str]:
     """Values that the user has superseded and that stand without the new one behind them."""
     for canary in canaries:
         if canary.instead and canary.instead.turn < history:
-            old, new = sent.rfind(flat(canary.key)), sent.rfind(flat(canary.instead.key))
+            old, new = (last(flat(each.key), sent) for each in (canary, canary.instead))
             if old > new:
                 yield f"{canary.sentence} => {canary.instead.sentence}"
+
+
+def last(key: str, sent: str) -> int:
+    """Where a key stands for the last time, -1 if it does not: `7 rows` does not stand in `17 rows`."""
+    at = sent.rfind(key)
+    while at > 0 and key[0].isascii() and sent[at - 1].isalnum() and sent[at - 1].isascii():
+        at = sent.rfind(key, 0, at + len(key) - 1)
+    return at
 
 
 def said(messages: Sequence[Message]) -> str:

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from random import Random
 
-from tests.bench.quality import family_a, family_b
+from tests.bench.quality import family_a, family_b, family_c
 
 KINDS = ("rule", "constraint", "fact", "goal", "preference", "path", "number")
 ORIGINS = ("user", "tool", "assistant")
@@ -51,6 +51,7 @@ class Family:
 FAMILIES = {
     "a": Family(family_a.USER, family_a.SUPERSEDED, family_a.TOOL, family_a.ASSISTANT),
     "b": Family(family_b.USER, family_b.SUPERSEDED, family_b.TOOL, family_b.ASSISTANT),
+    "c": Family(family_c.USER, family_c.SUPERSEDED, family_c.TOOL, family_c.ASSISTANT),
 }
 
 
