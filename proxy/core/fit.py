@@ -63,7 +63,8 @@ def settle(build: Callable[[float], str], budget: int, count: Count) -> str:
         elif size > low:
             grew = len(text) > len(best)
             low, best = size, text if grew else best
-            if used >= 0.93 * budget or not grew:
+            # Nothing yet: the estimate may be far above what the least there is takes.
+            if used >= 0.93 * budget or (not grew and text) or size > budget * WIDEST_TOKEN:
                 break
         factor = 0.98 * budget / max(used, 1)
         size *= max(factor, 0.25) if used > budget else min(factor, 4.0)

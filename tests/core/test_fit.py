@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from proxy.core.fit import cut, fit, settle
@@ -31,6 +31,7 @@ def test_fit_keeps_the_budget(text: str, budget: int) -> None:
     assert short == text or size(text) > budget
 
 
+@example(lines=["a"], budget=2, factor=5)
 @given(
     st.lists(st.text("ab cd", min_size=1, max_size=30), max_size=40), st.integers(0, 120), st.sampled_from([0.2, 1, 5])
 )

@@ -10,12 +10,12 @@ from tests.e2e.llama import Llama, llama_server, missing
 from tests.e2e.transcripts import Transcript, folder, load
 
 
-@pytest.fixture(scope="module", params=[2048, 4096], ids=lambda context: f"context-{context}")
+@pytest.fixture(scope="module")
 def llama(request: pytest.FixtureRequest) -> Iterator[Llama]:
-    """A real llama.cpp server; everything that wants the same context shares one."""
+    """A real llama.cpp server with the module's `CONTEXT`; all its tests share it."""
     if reason := missing():
         pytest.skip(reason)
-    with llama_server(request.param) as server:
+    with llama_server(request.module.CONTEXT) as server:
         yield server
 
 

@@ -14,6 +14,7 @@ from tests.e2e.processes import compaction_proxy
 from tests.e2e.replay import ask, replay, report
 from tests.e2e.transcripts import Transcript, head, shortest
 
+CONTEXT = 2048  # tokens; `test_llama_4096.py` has the same tests for a larger one
 TURNS = 30
 # A small model on two cores: short summaries, and few of them, so that this is over in minutes. When the allowance is
 # used up, compactions are made without a model, so both kinds are put to the test.

@@ -59,4 +59,5 @@ def test_a_client_that_keeps_its_first_message_is_no_treadmill() -> None:
     fake = FakeUpstream()
     decisions = talk(fake, 40, pinned=1)
     assert sum(decision.startswith("compact") for decision in decisions) > TURNS // 2
-    assert len(fake.summaries) <= 3 + 1  # one was made, and used, before the first message was dropped
+    # One was made, and used, before the first message was dropped; one more may be broken off in the background.
+    assert len(fake.summaries) <= 3 + 1 + 1
