@@ -131,7 +131,11 @@ def serving(home: Path, *options: str, **env: str) -> Iterator[Running]:
             yield Running(process, lines)
         finally:
             late.cancel()
-            process.kill()
+            process.terminate()  # killed, it would leave its workers behind
+            try:
+                process.wait(PATIENCE)
+            except subprocess.TimeoutExpired:
+                process.kill()
 
 
 def command(home: Path, *arguments: str) -> tuple[int, str, str]:
