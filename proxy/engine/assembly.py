@@ -78,7 +78,7 @@ def assemble(
     decider = Decider(
         settings=settings, reader=Reader(count), checkpoints=checkpoints, knowledge=knowledge, windows=windows
     )
-    jobs = Jobs(router=router, decider=decider, knowledge=knowledge, windows=windows)
+    jobs = Jobs(router=router, knowledge=knowledge, windows=windows)
     background = Background(
         enabled=settings.background, decider=decider, jobs=jobs, compactor=compactor, prudence=prudence, clock=clock
     )

@@ -108,7 +108,7 @@ class Compactor:
             if made_by_model is not None and job.view.usable(made_by_model):
                 return made_by_model
         flight = flight or Flight(failure={"calls": 0, "why": "unused"})
-        name = ("digest", *_name(job), job.window, job.plan.text)
+        name = ("digest", *_name(job), job.plan.text)
         return await asyncio.shield(self._once(name, lambda: self._digest(job, evidence, flight)))
 
     def start(self, job: Job) -> asyncio.Task[Any] | None:

@@ -183,7 +183,7 @@ class Engine:
             headers.append((b"x-compaction-checkpoint", sending.checkpoint.id.encode()))
             how = f" by={sending.checkpoint.rung.name.lower()} checkpoint={sending.checkpoint.id}"
             if view is not None and sending.counted is not None and 200 <= answer.status < 300:
-                self._accounts.served(story.target, view.total, view.tokens(sending.counted))
+                self._accounts.served(story.target, view.total, view.tokens(sending.counted, sending.form))
         if sending.would is not None:
             headers.append((b"x-compaction-would", sending.would.encode()))
             how = f' would="{sending.would}"'
@@ -202,11 +202,13 @@ class Engine:
         if learns and sending.route is None and 200 <= answer.status < 300:
 
             async def report(prompt: int | None, cached: bool) -> None:
-                counted = sending.counted if sending.counted is not None else await self._decider.count(story)
-                if counted is not None and prompt is not None:
-                    await self._knowledge.saw_usage(
-                        story.target, story.tenant, story.keys[-1], counted, prompt, form=sending.form, cached=cached
-                    )
+                if prompt is not None:
+                    counted = sending.counted if sending.counted is not None else await self._decider.count(story)
+                    if counted is not None:
+                        key, form = story.keys[-1], sending.form
+                        await self._knowledge.saw_usage(
+                            story.target, story.tenant, key, counted, prompt, form=form, cached=cached
+                        )
                 self._background.after(story, sending)
 
         return Observed(answer, (*response_headers(answer.headers), *headers), report, self._codings)

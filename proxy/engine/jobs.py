@@ -8,7 +8,6 @@ from dataclasses import dataclass
 
 from proxy.core.checkpoint import Trim
 from proxy.core.plan import Compact, View
-from proxy.engine.decider import Decider
 from proxy.engine.knowledge import Knowledge, Target
 from proxy.engine.narrator import Endpoint
 from proxy.engine.story import Story
@@ -30,7 +29,6 @@ class Job:
     plan: Compact
     view: View
     turns: tuple[bytes, ...]
-    window: int
     endpoints: tuple[Endpoint, ...]
     target: Target
     unasked: str = "no_use"
@@ -58,9 +56,8 @@ class Job:
 
 
 class Jobs:
-    def __init__(self, *, router: Router, decider: Decider, knowledge: Knowledge, windows: Windows) -> None:
+    def __init__(self, *, router: Router, knowledge: Knowledge, windows: Windows) -> None:
         self._router = router
-        self._decider = decider
         self._knowledge = knowledge
         self._windows = windows
 
@@ -68,7 +65,6 @@ class Jobs:
         """The job of making what was decided for a story that has been read."""
         view, reading = story.view, story.reading
         assert view is not None and reading is not None
-        sizes = self._decider.budget(story)
         return Job(
             tenant=story.tenant,
             key=story.keys[decision.end],
@@ -76,7 +72,6 @@ class Jobs:
             plan=decision,
             view=view,
             turns=story.request.messages[reading.head :],
-            window=sizes.window if sizes else view.total,
             endpoints=self._endpoints(story),
             target=story.target,
         )

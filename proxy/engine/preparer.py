@@ -76,9 +76,8 @@ class Preparer:
         assert view is not None and reading is not None
         if isinstance(decision, Compact):
             if decision.base is not None and decision.reason != "refused":
-                self._prudence.reused(
-                    story.scope, decision.base.key
-                )  # a prefix came again, and its summary goes on in the new one
+                # A prefix came again, and its summary goes on in the new one.
+                self._prudence.reused(story.scope, decision.base.key)
             checkpoint = await self._make(story, decision, late)
         else:
             checkpoint = decision.checkpoint

@@ -104,7 +104,6 @@ class Workshop:
             "plan": wanted,
             "view": view,
             "turns": request.messages[reading.head :],
-            "window": window,
             "endpoints": (ENDPOINT,),
             "target": Target("http://u/v1", "m"),
         }

@@ -22,7 +22,7 @@ def job(messages: Any, tenant: str = "t", **plan: Any) -> Job:
     wanted = {"start": 6, "end": 6, "carry": None, "trims": (), "text": 100, "base": None, "form": "sliding", **plan}
     view = View(reading.head_tokens, reading.turns)
     turns = request.messages[reading.head :]
-    return Job(tenant, "k", "s", Compact(**wanted), view, turns, 4_000, (), Target("http://u/v1", "m"))
+    return Job(tenant, "k", "s", Compact(**wanted), view, turns, (), Target("http://u/v1", "m"))
 
 
 def test_a_conversation_has_a_name_while_its_opening_stays() -> None:
