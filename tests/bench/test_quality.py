@@ -15,7 +15,7 @@ from tests.bench.quality.figures import Figures, figures
 from tests.bench.quality.leaks import leaks
 from tests.bench.quality.names import Recall, named
 from tests.bench.quality.replay import common, old_ones, replay
-from tests.bench.quality.report import Run, forgotten, missed, table
+from tests.bench.quality.report import Run, forgotten, missed, row_of, totals
 from tests.bench.quality.sources import LEAST, STITCHED, holds, stitched, tokens
 from tests.bench.quality.summarisers import MANNERS, Scripted
 from tests.bench.quality.survival import Survival, flat, last, stale, survival
@@ -66,8 +66,8 @@ def test_every_summariser_is_served(manner: str) -> None:
     row, kept = played(manner)
     assert (row.errors, row.over, row.secrets) == (0, 0, 0)
     assert row.calls > 0 and 0 < row.prefix < row.ceiling < 1 and not kept.stale
-    lines = list(table(Run(WINDOW, manner, [row], kept)))
-    assert any(line.startswith("user ") for line in lines)
+    assert row_of(row, kept).startswith(row.name)
+    assert any(each.startswith("user ") for each in totals(Run(WINDOW, manner, [row], kept)))
 
 
 def test_a_planted_conversation_is_the_clients_own_but_for_what_was_planted() -> None:

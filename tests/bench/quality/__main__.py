@@ -21,16 +21,16 @@ from pathlib import Path
 from proxy.adapters.encoding import O200k
 from tests.bench.quality.canaries import Message, plant
 from tests.bench.quality.figures import Figures, figures
-from tests.bench.quality.model import CONTEXT, SETTINGS, Served
+from tests.bench.quality.model import Served, patient
 from tests.bench.quality.names import Recall, recalls
 from tests.bench.quality.replay import Exchange, replay
-from tests.bench.quality.report import Run, forgotten, missed, recall, table
+from tests.bench.quality.report import Run, forgotten, heading, missed, recall, row_of, totals
 from tests.bench.quality.sources import conversations
 from tests.bench.quality.summarisers import MANNERS, Scripted
 from tests.bench.quality.survival import Survival, survival
 from tests.bench.quality.wording import FAMILIES
 from tests.bench.quality.world import Capturing
-from tests.e2e.llama import llama_server
+from tests.e2e.llama import Llama, llama_server
 from tests.e2e.transcripts import folder
 
 LLAMA = "llama"  # a real, small model; asked for by itself, since it takes its time
@@ -43,16 +43,16 @@ def tokeniser() -> O200k:
 
 
 def one(
-    id: str, messages: Sequence[Message], window: int, manner: str, family: str, seed: int, url: str = ""
+    id: str, messages: Sequence[Message], window: int, manner: str, family: str, seed: int, server: Llama | None
 ) -> tuple[Figures, Survival]:
-    """One conversation with one seed's canaries, to the end; summarised by the model at `url`, if there is one."""
+    """One conversation with one seed's canaries, to the end; summarised by the model that `server` has, if there is one."""
     count = tokeniser().count
     planted = plant(id, messages, FAMILIES[family], seed)
-    summariser = Served(url) if url else Scripted(manner, planted.canaries)
+    summariser = Served(server.base_url) if server else Scripted(manner, planted.canaries)
+    settings = {"summarizer": patient(server.context)} if server else {}
 
     async def play() -> list[Exchange]:
         try:
-            settings = {"summarizer": SETTINGS} if url else {}
             return await replay(planted.messages, window, summariser, count, **settings)
         finally:
             await summariser.aclose()
@@ -85,9 +85,10 @@ def main() -> int:
                 _write(recall(found_again))
                 failures += forgotten(window, found_again)
             for manner in args.summarizer or MANNERS:
-                with llama_server(CONTEXT) if manner == LLAMA else nullcontext() as server:
-                    run = _run(pool, chosen, window, manner, args, server.base_url if server else "")
-                _write(table(run))
+                with llama_server(args.context, model=args.model) if manner == LLAMA else nullcontext() as server:
+                    _write(heading(window, server.describe() if server else manner))
+                    run = _run(pool, chosen, window, manner, args, server)
+                _write(totals(run))
                 failures += missed(run) if manner != LLAMA else ()
                 if args.lost:
                     lost = Counter(run.survival.lost)
@@ -103,12 +104,14 @@ def _run(
     window: int,
     manner: str,
     args: argparse.Namespace,
-    url: str,
+    server: Llama | None,
 ) -> Run:
-    jobs = [(*each, window, manner, args.family, seed, url) for each in chosen for seed in range(args.seeds)]
+    """Writes a row as soon as it is there: a real model takes its time."""
+    jobs = [(*each, window, manner, args.family, seed, server) for each in chosen for seed in range(args.seeds)]
     rows: list[Figures] = []
     whole = Survival()
     for row, kept in pool.map(one, *zip(*jobs, strict=True)):
+        _write([row_of(row, kept)])
         rows.append(row)
         whole.add(kept)
     return Run(window, manner, rows, whole)
@@ -127,6 +130,8 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument(
         "--summarizer", action="append", choices=[*sorted(MANNERS), LLAMA], help="all scripted ones unless given"
     )
+    parser.add_argument("--model", type=Path, metavar="FILE", help="for llama, in GGUF; SmolLM2-135M unless given")
+    parser.add_argument("--context", type=int, default=8_192, metavar="N", help="of that model; all that SmolLM2 has")
     parser.add_argument("--seeds", type=int, default=2, metavar="N", help="plantings of each conversation")
     parser.add_argument("--family", choices=sorted(FAMILIES), default="c", help="of wordings; c is held out")
     parser.add_argument("--limit", type=int, metavar="N", help="so many conversations a window")

@@ -8,9 +8,12 @@ from proxy.adapters.summariser import HttpSummariser
 from proxy.adapters.upstream import AiohttpUpstream
 from proxy.ports import SummaryAnswer, SummaryCall
 
-CONTEXT = 8_192  # tokens; all that SmolLM2 knows
-SETTINGS = {"window": CONTEXT, "wait": 1_800.0, "total": 900.0, "silence": 900.0, "max_tokens": 700}
-"""However long it takes: what is measured is what it writes."""
+PATIENCE = 1_800.0  # seconds; however long it takes: what is measured is what it writes
+
+
+def patient(context: int) -> dict[str, float]:
+    """Settings of a summarizer that knows `context` tokens and may take its time."""
+    return {"window": context, "wait": PATIENCE, "total": PATIENCE / 2, "silence": PATIENCE / 2, "max_tokens": 700}
 
 
 class Served:

@@ -28,29 +28,44 @@ class Run:
     survival: Survival
 
 
-def table(run: Run) -> Iterator[str]:
-    yield f"\n== window {run.window}, summarizer {run.summarizer}"
+def heading(window: int, summarizer: str) -> Iterator[str]:
+    """What stands above the rows of a run."""
+    yield f"\n== window {window}, summarizer {summarizer}"
     yield (
         f"{'conversation':40} {'tokens':>8} {'reqs':>5} {'compactions':>12} {'bound':>6} {'prefix':>6} {'most':>5} {'cost':>5} "
-        f"{'text':>5} {'calls':>5} {'c/d/m':>8} {'over':>4} {'err':>3} {'secr':>4} {'names':>6}"
+        f"{'text':>5} {'calls':>5} {'c/d/m':>8} {'over':>4} {'err':>3} {'secr':>4} {'names':>6} {'rules':>5} {'user':>5}"
     )
-    for row in run.rows:
-        share = f"{row.named[1] / row.named[0]:.2f}" if row.named[0] else "-"
-        yield (
-            f"{row.name[:40]:40} {row.tokens:8,} {row.requests:5} {row.compactions:12} {row.bound:6.1f} {row.prefix:6.3f} "
-            f"{row.ceiling:5.3f} {row.cost:5.2f} {row.text:5} {row.calls:5} {row.rungs:>8} {row.over:4} {row.errors:3} {row.secrets:4} {share:>6}"
-        )
+
+
+def row_of(row: Figures, kept: Survival) -> str:
+    """One conversation with one seed's canaries: `rules` and `user` are the shares of its rules and constraints, and of
+    all that the user said, that survived."""
+    named = row.named[1] / row.named[0] if row.named[0] else None
+    return (
+        f"{row.name[:40]:40} {row.tokens:8,} {row.requests:5} {row.compactions:12} {row.bound:6.1f} {row.prefix:6.3f} "
+        f"{row.ceiling:5.3f} {row.cost:5.2f} {row.text:5} {row.calls:5} {row.rungs:>8} {row.over:4} {row.errors:3} "
+        f"{row.secrets:4} {_share(named, 2):>6} {_share(kept.share(RULES, 'user'), 2):>5} "
+        f"{_share(kept.share(KINDS, 'user'), 2):>5}"
+    )
+
+
+def totals(run: Run) -> Iterator[str]:
+    """What stands below them."""
     origins = sorted({origin for _, origin in run.survival.all}, reverse=True)
     yield f"{'survived, by origin':22}" + "".join(f"{kind:>12}" for kind in (*KINDS, "all"))
     for origin in origins:
         shares = [run.survival.share(kinds, origin) for kinds in (*([kind] for kind in KINDS), KINDS)]
-        yield f"{origin:22}" + "".join(f"{'-' if share is None else f'{share:.3f}':>12}" for share in shares)
+        yield f"{origin:22}" + "".join(f"{_share(share):>12}" for share in shares)
     rules = run.survival.share(RULES, "user")
-    yield f"the user's rules and constraints together: {'-' if rules is None else f'{rules:.3f}'}"
+    yield f"the user's rules and constraints together: {_share(rules)}"
     yield f"superseded values without their correction behind them: {len(run.survival.stale)}"
     if costs := _costs(run):
         yield f"median cost of conversations of {LONG} windows and more: {statistics.median(costs):.3f}"
     yield from _prefixes(run)
+
+
+def _share(share: float | None, digits: int = 3) -> str:
+    return "-" if share is None else f"{share:.{digits}f}"
 
 
 def _prefixes(run: Run) -> Iterator[str]:
