@@ -6,10 +6,12 @@ import argparse
 import asyncio
 import functools
 import logging
+import multiprocessing
 import os
 import signal
 import socket
 import sys
+import threading
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from importlib.metadata import PackageNotFoundError, version
@@ -146,7 +148,19 @@ def _serve(args: argparse.Namespace) -> int:
 def _worker(settings: Settings) -> App:
     """The application in a process of its own, which starts with nothing but the settings."""
     configure_logging()
+    _end_with(multiprocessing.parent_process())
     return build(settings, os.environ)
+
+
+def _end_with(parent: Any) -> None:
+    """A parent that is killed cannot stop its workers; they would go on serving a port that nobody looks after."""
+
+    def wait() -> None:
+        parent.join()
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    if parent is not None:
+        threading.Thread(target=wait, name="parent", daemon=True).start()
 
 
 def _close_on_exit(listener: socket.socket, started: Callable[[], bool]) -> None:

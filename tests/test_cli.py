@@ -131,7 +131,7 @@ def serving(home: Path, *options: str, **env: str) -> Iterator[Running]:
             yield Running(process, lines)
         finally:
             late.cancel()
-            process.terminate()  # killed, it would leave its workers behind
+            process.terminate()
             try:
                 process.wait(PATIENCE)
             except subprocess.TimeoutExpired:
@@ -197,14 +197,31 @@ def test_workers_are_processes(tmp_path: Path, upstream: str) -> None:
     with serving(tmp_path, "--upstream", upstream, "--workers", "2", "--window", "4000") as proxy:
         for _ in range(8):
             assert proxy.get("/v1/models")[0] == 200
-        family = Path(f"/proc/{proxy.process.pid}/task/{proxy.process.pid}/children")
-        children = family.read_text().split() if family.exists() else []
+        children = _children(proxy.process.pid)
+        assert len(children) >= 2 or not Path("/proc/self/task").exists()
         code, errors = proxy.stop()
         assert (code, errors) == (0, "")
-        _until(lambda: not [child for child in children if Path(f"/proc/{child}").exists()])
-        assert not family.parent.exists() or len(children) >= 2
+        _until(lambda: not [child for child in children if child.exists()])
     with pytest.raises(OSError, match="refused"):
         proxy.get("/healthz")
+
+
+@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="who has which children is read from /proc")
+def test_workers_end_with_a_parent_that_was_killed(tmp_path: Path, upstream: str) -> None:
+    """It can tell them nothing any more, and nobody else would."""
+    with serving(tmp_path, "--upstream", upstream, "--workers", "2") as proxy:
+        assert proxy.get("/healthz")[0] == 200
+        children = _children(proxy.process.pid)
+        assert len(children) >= 2
+        proxy.process.kill()
+        _until(lambda: _refuses(proxy.port))
+        _until(lambda: not [child for child in children if child.exists()])
+
+
+def _children(pid: int) -> list[Path]:
+    """Where `/proc` has the children of a process; none on a system without."""
+    family = Path(f"/proc/{pid}/task/{pid}/children")
+    return [Path(f"/proc/{child}") for child in family.read_text().split()] if family.exists() else []
 
 
 @pytest.mark.parametrize("workers", ["1", "2"])

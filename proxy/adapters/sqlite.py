@@ -241,6 +241,7 @@ class SqliteStore:
 
 # --- rows
 
+END_OF_TIME = 253_402_300_800  # seconds since the epoch: the year 10000, which no calendar of Python's has
 COLUMNS = "tenant, key, first_kept, boundary, text, text_tokens, carry, trims, rung, created, prose, stats"
 
 
@@ -263,7 +264,12 @@ def _row(checkpoint: Checkpoint) -> tuple[Any, ...]:
 
 
 def _checkpoint(row: tuple[Any, ...]) -> Checkpoint:
+    """Raises for what `_row` cannot have written."""
     tenant, key, start, end, text, text_tokens, carry, trims, rung, created, prose, stats, *_ = row
+    record = json.loads(stats)
+    whole = all(isinstance(number, int) for number in (start, end, text_tokens, 0 if carry is None else carry))
+    if not whole or not 0 <= created < END_OF_TIME or not isinstance(record, dict):
+        raise ValueError("not of this shape")
     return Checkpoint(
         tenant=_unpack(tenant),
         key=_unpack(key),
@@ -276,7 +282,7 @@ def _checkpoint(row: tuple[Any, ...]) -> Checkpoint:
         rung=Rung(rung),
         created=created,
         prose=_unpack(prose),
-        stats=json.loads(stats),
+        stats=record,
     )
 
 

@@ -100,6 +100,8 @@ class Engine:
         mode: Mode = route.policy.mode or self._settings.mode
         if override in (b"off", b"observe"):
             mode = "passthrough" if override == b"off" else "observe"
+        elif override not in (b"", b"force"):
+            log.warning("x-compaction: %.40a means nothing (off, observe and force do)", override.decode("latin-1"))
         begun = self._clock.monotonic()
         return Story(
             incoming=incoming,

@@ -93,7 +93,7 @@ class Hooks:
             reason = f"no answer within {self._patience:g} s"
         except HookError as error:
             reason = str(error) if error.__cause__ is None else f"raised {place(error.__cause__)}"
-        except Exception as error:
+        except (Exception, SystemExit) as error:  # an object of the hook's may raise anything when it is read
             reason = place(error)
         log.warning("hook %r, %s: %s", hook, event.name, reason)
         return Advice()

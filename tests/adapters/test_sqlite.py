@@ -198,7 +198,10 @@ def test_a_file_that_cannot_be_used_is_a_store_error(
 
 @pytest.mark.parametrize(
     ("column", "value"),
-    [("text", "no blob"), ("text", b"\xff"), ("trims", "[1]"), ("rung", 9), ("stats", "{"), ("stats", "[" * 99_999)],
+    [
+        *(("text", "no blob"), ("text", b"\xff"), ("trims", "[1]"), ("rung", 9), ("boundary", "all"), ("carry", 0.5)),
+        *(("stats", "{"), ("stats", "[" * 99_999), ("stats", "[1]"), ("created", 1e300), ("created", "today")),
+    ],
 )
 def test_a_damaged_row_is_a_store_error(tmp_path: Path, column: str, value: object) -> None:
     """A row that was changed from outside cannot break a caller, and its text is not in the message."""

@@ -414,6 +414,15 @@ def test_passing_through_touches_nothing_not_even_after_an_overflow(
     assert world.upstream.bodies == [body_of(LONG)]
 
 
+def test_a_wish_that_means_nothing_is_told_to_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    """The request is served as one without a wish."""
+    world = World(window=4_000)
+    assert play(world, (talk(1), (b"x-compaction", b"of\xff")))[-1] == "client ← 200 pass; fits"
+    assert [r.getMessage() for r in caplog.records if r.levelname == "WARNING"] == [
+        "x-compaction: 'of\\xff' means nothing (off, observe and force do)"
+    ]
+
+
 @pytest.mark.parametrize(("mode", "header"), [("observe", None), ("compact", OBSERVE)])
 def test_observing_counts_and_changes_nothing(
     mode: str, header: tuple[bytes, bytes] | None, caplog: pytest.LogCaptureFixture

@@ -110,6 +110,17 @@ def test_one_that_fails_is_as_good_as_none(bad: Any, caplog: pytest.LogCaptureFi
     assert record.getMessage().startswith("hook FakeHook(), before_compaction: ") and "a secret" not in caplog.text
 
 
+def test_one_whose_answer_raises_when_it_is_read_is_as_good_as_none(caplog: pytest.LogCaptureFixture) -> None:
+    """Whatever it raises, the end of the process included."""
+
+    class Odd(dict[str, Any]):
+        def get(self, *_: Any) -> Any:
+            raise SystemExit(3)
+
+    assert asyncio.run(Hooks([FakeHook(Odd(summary="s"))]).before(EVENT)) == Advice()
+    assert ": SystemExit at test_hooks.py:" in caplog.text
+
+
 def test_the_log_says_where_a_hook_failed(caplog: pytest.LogCaptureFixture) -> None:
     """By file and line, where its adapter knows."""
     failed = HookError("raised ValueError")
