@@ -12,6 +12,7 @@ FINISHED = 200  # characters that a cut-off answer must keep to be worth mending
 PROBE = 48  # characters: long enough not to recur by chance, short enough to lie inside any long copy
 SHINGLE = 40  # characters of a passage that is compared with those before it
 LOOPED = 0.55  # share of an answer's last third that it has said before
+CIRCLING = 3 * SHINGLE  # characters said before, in a row: no turn of phrase, a circle
 TINY = 200  # characters; what is shorter cannot be told from a copy of a short conversation
 
 _LETTERS = re.compile(r"[^\W\d_]")
@@ -110,7 +111,7 @@ def _repeats(flat: str) -> list[bool]:
 
 
 def _before_loop(text: str) -> str:
-    """The lines (and within them sentences) of a text, each once."""
+    """The lines (and within them sentences) of a text, each once; nothing from where one goes round in itself."""
     seen: set[str] = set()
     kept = []
     for line in re.split(r"(?<=[.!?。])(?=\s)|(?<=\n)", text):
@@ -118,7 +119,10 @@ def _before_loop(text: str) -> str:
         if key not in seen or not key:
             kept.append(line)
             seen.add(key)
-    return "".join(kept) + "\n"
+    once = "".join(kept)
+    marks = "".join("x" if repeated else " " for repeated in _repeats(once))
+    start = marks.find("x" * CIRCLING)
+    return once[:start] if start >= 0 else f"{once}\n"
 
 
 def echoes(text: str, source: str, previous: str | None) -> bool:

@@ -362,7 +362,7 @@ def _judged(
     reason = judge(told, finish_reason=answer.finish_reason, source=text, previous=previous)
     if reason is not None:
         mended = mend(told, reason) if last or reason == "unfinished" else None
-        if mended is None:
+        if mended is None or judge(mended, finish_reason="stop", source=text, previous=previous) is not None:
             return told, reason
         told = mended
         effort.mended += 1

@@ -101,6 +101,14 @@ def test_a_loop_is_mended_by_saying_things_once() -> None:
     assert mended is not None and mended.startswith(GOOD[:60]) and mended.count("and on it goes") <= 1
 
 
+@pytest.mark.parametrize("circle", ["the ", "I will do it again, ok, ", "码头和泊位，"])
+def test_a_line_that_goes_round_in_itself_is_left_out(circle: str) -> None:
+    """However long the line: what stands before it is kept, and where nothing does there is nothing to mend."""
+    mended = mend(f"{GOOD}\n{circle * 400}", "loop")
+    assert mended == GOOD.rstrip() and reason(mended) is None
+    assert mend(circle * 400, "loop") is None
+
+
 @pytest.mark.parametrize("why", [r for r in REASONS if r not in ("unfinished", "loop")])
 def test_nothing_else_can_be_mended(why: str) -> None:
     """A refusal or a copy holds no summary to save."""

@@ -277,6 +277,26 @@ def test_what_a_machine_can_mend_is_mended() -> None:
     assert calls == 2 and told.count("berth plan of Monday") <= 2
 
 
+def test_what_goes_round_in_itself_from_the_first_word_is_a_failure() -> None:
+    """Nothing is left once it is mended: the next model is asked."""
+    bad = "the " * 600
+    room = Room(bad, bad, GOOD)
+    assert room.tell(task(), at("m"), at("other")) == (GOOD, 1, "other")
+    assert [call.model for call in room.summariser.calls] == ["m", "m", "other"]
+
+
+def test_what_was_mended_is_judged_again() -> None:
+    """What stands before the circle is a copy of the transcript: no summary either."""
+    room = Room()
+    messages = talk(5)[1:]
+    room.tell(task(messages))
+    copied = room.transcripts()[0]
+    bad = SummaryAnswer(copied[: copied.index("\n", 700)] + "\n" + "and so on " * 140, "stop")
+    room = Room(bad, bad)
+    with pytest.raises(SummaryError, match="loop"):
+        room.tell(task(messages))
+
+
 def test_a_copy_is_refused() -> None:
     """The transcript is no summary of itself."""
     room = Room()
