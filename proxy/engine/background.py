@@ -32,9 +32,10 @@ QUIET = 0.3
 before a call could have come to anything."""
 
 
-RESTS = 300.0
-"""Seconds in which nothing is begun for a conversation again after it came to nothing: the request that needs it will
-see to it."""
+RESTS = 30.0
+RESTS_MOST = 600.0
+"""Seconds in which nothing is begun for a conversation again after it came to nothing, doubling with each further time:
+the request that needs it will see to it."""
 
 
 @dataclass(slots=True)
@@ -64,7 +65,7 @@ class Background:
         self._clock = clock
         self._work: dict[str, _Work] = {}  # by origin of the summariser
         self._gave_way: LRUCache[str, bool] = LRUCache(5_000)  # by conversation
-        self._vain: LRUCache[str, float] = LRUCache(5_000)  # by conversation: until when nothing is begun
+        self._vain: LRUCache[str, tuple[float, float]] = LRUCache(5_000)  # by conversation: it rests until, for so long
         self._tried: LRUCache[str, bool] = LRUCache(5_000)  # ids of checkpoints that a model was to make better
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -72,7 +73,8 @@ class Background:
         """The answer to `sending` is with the client. Returns at once, and never raises."""
         if not self._enabled or story.mode != "compact" or story.force or sending.route is not None:
             return
-        decision = self._decider.ahead(story, sending)
+        tried = sending.checkpoint is not None and sending.checkpoint.id in self._tried
+        decision = self._decider.ahead(story, sending, mends=not tried)
         if decision is not None:
             task = asyncio.create_task(self._make(story, sending, decision))
             self._tasks.add(task)
@@ -116,7 +118,7 @@ class Background:
             job = self._jobs.job(story, decision)
             if not decision.text:  # no model is needed: it is there at once
                 await self._compactor.make(job, 0.0)
-            elif self._worth_a_try(job, sending):
+            elif self._worth_a_try(job):
                 await self._summarise(job, sending)
         except Exception as error:
             log.error("nothing compacted ahead: %s", place(error))
@@ -142,16 +144,16 @@ class Background:
             if not task.cancelled():
                 self._gave_way.pop(conversation, None)
                 if task.result() is None:
-                    self._vain[conversation] = self._clock.monotonic() + RESTS
+                    rest = min(RESTS_MOST, 2 * self._vain.get(conversation, (0.0, RESTS / 2))[1])
+                    self._vain[conversation] = (self._clock.monotonic() + rest, rest)
+                else:
+                    self._vain.pop(conversation, None)
         finally:
             if self._work.get(there) is work:
                 del self._work[there]
 
-    def _worth_a_try(self, job: Job, sending: Sending) -> bool:
-        """There is a model that may be asked, and no reason to think that it will be for nothing. A text that was made
-        without one gets one chance."""
-        if job.plan.reason == "better" and sending.checkpoint is not None and sending.checkpoint.id in self._tried:
-            return False
-        if self._vain.get(job.conversation, 0.0) > self._clock.monotonic():
+    def _worth_a_try(self, job: Job) -> bool:
+        """There is a model that may be asked, and no reason to think that it will be for nothing."""
+        if self._vain.get(job.conversation, (0.0, 0.0))[0] > self._clock.monotonic():
             return False
         return any(self._prudence.may_call(e.name, e.calls_per_hour) for e in job.endpoints)

@@ -98,12 +98,13 @@ class Decider:
         """`checkpoint` did not help; `reason` is one of `knowledge.USELESS`."""
         self._knowledge.was_useless(story.target, checkpoint.key, reason)
 
-    def ahead(self, story: Story, sending: Sending) -> Compact | None:
-        """What to make now that `sending` was answered, before the next request of its conversation comes."""
+    def ahead(self, story: Story, sending: Sending, *, mends: bool) -> Compact | None:
+        """What to make now that `sending` was answered, before the next request of its conversation comes. Whether
+        that `mends` a text that was made without a model comes first."""
         sizes = self.budget(story)
         if sizes is None or story.view is None or sending.counted is None or self.useless(story):
             return None
-        if sending.checkpoint is not None and sending.checkpoint.rung == Rung.DIGEST:
+        if mends and sending.checkpoint is not None and sending.checkpoint.rung == Rung.DIGEST:
             return better(self._look(story), sizes, sending.checkpoint)
         if story.view.tokens(sending.counted, sending.form) <= (1 - AHEAD) * sizes.limit:
             return None

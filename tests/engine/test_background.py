@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable, Coroutine
 from typing import Any
 
 import pytest
 
 from proxy.engine import background as background_module
+from proxy.engine.background import RESTS
 from proxy.errors import SummaryError
 from proxy.forward import Incoming
 from tests.engine.fakes import GOOD, FakeSummariser, Message, World, talk, until
@@ -231,20 +233,46 @@ def test_a_request_that_is_passed_through_goes_first_too() -> None:
 
 
 def test_what_came_to_nothing_is_not_begun_again_for_a_while() -> None:
-    """Each answer near the limit would ask again; the request that needs it will."""
-    world = World(window=4_000, summariser=FakeSummariser(script=["", "", "", ""]))
+    """Each answer near the limit would ask again; the request that needs it will. The while doubles, whatever was the
+    matter (here nothing that a summariser would rest for)."""
+    world = World(window=4_000, summariser=FakeSummariser(script=[RuntimeError("odd")] * 3))
 
     async def story() -> None:
-        await world.chat(NEAR)
-        await until(lambda: len(world.summariser.calls) == 2)  # with one correction
+        for calls, rest in ((1, RESTS), (2, 2 * RESTS), (3, 4 * RESTS)):
+            await world.chat(NEAR)
+            await until(lambda: len(world.summariser.calls) >= calls)  # noqa: B023  (awaited at once)
+            await asyncio.sleep(0.02)
+            world.clock.advance(rest - 1)
+            await world.chat(NEAR)
+            await asyncio.sleep(0.02)
+            assert len(world.summariser.calls) == calls
+            world.clock.advance(1)
+
+    told(world, story)
+
+
+def test_a_text_that_could_not_be_made_better_does_not_stop_the_next_compaction(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """One chance is all that it has; when its conversation comes near the limit again, what is ahead comes first."""
+    failures = [SummaryError("unreachable"), SummaryError("unreachable")]
+    world = World(window=4_000, summariser=FakeSummariser(script=failures))
+    caplog.set_level(logging.INFO)
+
+    async def story() -> None:
+        await world.chat(LONGER)
+        world.clock.advance(RESTS)
+        await world.chat(LONGER)
+        await until(lambda: len(world.summariser.calls) == 2)  # it was not made better
         await asyncio.sleep(0.02)
-        world.clock.advance(60)  # it rests no longer
-        await world.chat(NEAR)
-        await asyncio.sleep(0.05)
-        assert len(world.summariser.calls) == 2
-        world.clock.advance(300)
-        await world.chat(NEAR)
-        await until(lambda: len(world.summariser.calls) == 4)
+        world.clock.advance(2 * RESTS)
+        for n in range(16, 40):
+            answer = await world.chat(talk(n))
+            await asyncio.sleep(0.02)
+            if len(world.summariser.calls) > 2:
+                break
+        assert answer.outcome == "reuse; known"  # made behind it
+        await until(lambda: any("reason=ahead" in record.getMessage() for record in caplog.records))
 
     told(world, story)
 
