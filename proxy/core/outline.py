@@ -24,7 +24,7 @@ class Story:
 
     def text(self, budget: int, count: Count, skip: str = "") -> str:
         """The lines within `budget` tokens, the newest first to stay; without those whose words stand in `skip`."""
-        lines = [line for line in self.lines if line.split(": ", 1)[1].removesuffix(" …") not in skip]
+        lines = [line for line in self.lines if line.partition(": ")[2].removesuffix(" …") not in skip]
         costs = [weigh(line) + 1 for line in lines]
 
         def build(size: float) -> str:
@@ -70,7 +70,7 @@ def _newest(messages: Sequence[Message], first: int) -> Iterator[str]:
         line = " -> ".join(part for part in (said, _collapse(done)) if part)
         if line:
             left -= len(line)
-            yield f"{first + turn} {role(message)[:20]}: {line}"
+            yield f"{first + turn} {' '.join(role(message)[:20].split())}: {line}"
 
 
 def _first(words: str, limit: int) -> str:
@@ -86,7 +86,7 @@ def _named(call: ToolCall) -> str:
     """The call with the argument that tells most: the first short one."""
     values = (value for _, value in leaves(call.arguments[:20_000]) if value and "\n" not in value.strip())
     shown = _first(redact(next(values, "")[:HEAD]), ARGUMENT)
-    return f"{call.name[:40]}({shown})"
+    return f"{' '.join(call.name[:40].split())}({shown})"
 
 
 def _outcome(call: ToolCall, result: str) -> str:

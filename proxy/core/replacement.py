@@ -43,9 +43,16 @@ PINS_AGAIN = 0.6  # of the budget: how far pins may grow into what the prose lea
 
 
 _MARKS = re.compile(f"{MARK[0]}{{{len(MARK)},}}")
-_LABELS = frozenset({PINS, PROSE, OUTLINE, LEDGER, HINTS})
-_NUMBERED = re.compile(r"(?m)^[ \t]{0,8}(?=\d{1,7}:\s)")  # how a message of the user's begins among the pins
+_NUMBERED = re.compile(  # how a message of the user's begins among the pins, and what reads like it
+    r"(?m)^[ \t*_>#-]{0,8}(?=\d{1,7}[*_]{0,2}(?::[*_]{0,2}\s|\uff1a))"
+)
 
+
+def _flat(text: str) -> str:
+    return re.sub(r"[\W_]+", " ", text).strip().casefold()
+
+
+_LABELS = frozenset(map(_flat, (PINS, PROSE, OUTLINE, LEDGER, HINTS)))
 _EVENT = re.compile(r"\d{1,7} (?:user|assistant|system|developer|unknown): ")  # how a line of an outline begins
 
 _Maker = Callable[[int, Count], str]
@@ -114,8 +121,14 @@ def defuse(prose: str) -> str:
     """`prose` without what would pass for another part of the replacement: our mark, our labels, numbered lines as the
     user's own words have them (they become items of a list)."""
     prose = _MARKS.sub("", prose)
-    lines = [line for line in prose.split("\n") if line.strip().upper() not in _LABELS]
+    lines = [line for line in prose.split("\n") if not _is_label(line)]
     return _NUMBERED.sub("- ", "\n".join(lines))
+
+
+def _is_label(line: str) -> bool:
+    """One of our labels, however it is written, and nothing else: a heading, in bold, with a colon."""
+    words = _flat(line) if len(line) < 80 else ""
+    return words in _LABELS or words.startswith(_flat(PINS).split(" later")[0])
 
 
 class _Body:
@@ -211,7 +224,13 @@ def current(prose: str, retired: Sequence[Retired]) -> str:
 
 
 def _current_lines(lines: Sequence[str], retired: Sequence[Retired]) -> tuple[str, ...]:
-    return tuple(filter(None, current("\n".join(lines), retired).split("\n")))
+    """Those of an outline; one of which nothing is left behind its number and role goes."""
+    made = []
+    for line in lines:
+        label, colon, told = line.partition(": ")
+        if told := current(told, retired):
+            made.append(f"{label}{colon}{told}")
+    return tuple(made)
 
 
 def _tells(sentence: str, retired: Retired) -> bool:
@@ -267,10 +286,6 @@ def condense(prose: str, budget: int, count: Count, *, known: str = "") -> str:
 def _scattered(i: int) -> int:
     """The position with its bits reversed: neighbours get ranks far apart."""
     return int(f"{i:024b}"[::-1], 2)
-
-
-def _flat(text: str) -> str:
-    return re.sub(r"[\W_]+", " ", text).strip().casefold()
 
 
 def _rejoined(units: Sequence[tuple[str, int, str]]) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -172,21 +172,40 @@ def callers(messages: Sequence[Message]) -> list[ToolCall | None]:
     belongs to the first call still without an answer.
     """
     found: list[ToolCall | None] = []
-    open_: list[ToolCall] = []
+    open_ = _Open(())
     for message in messages:
         if role(message) not in ("tool", "function"):
-            open_ = calls(message)
+            open_ = _Open(calls(message))
             found.append(None)
             continue
-        id_ = message.get("tool_call_id")
-        match = next((c for c in open_ if c.id and c.id == id_), open_[0] if open_ else None)
+        match = open_.take(message.get("tool_call_id"))
         if match is None:
             name = message.get("name")
             match = ToolCall("", scrub(name) if isinstance(name, str) and name else "tool", "")
-        else:
-            open_.remove(match)
         found.append(match)
     return found
+
+
+class _Open:
+    """The calls of one message that have no result yet."""
+
+    def __init__(self, made: Sequence[ToolCall]) -> None:
+        self._in_order = deque(enumerate(made))
+        self._by_id: dict[str, deque[tuple[int, ToolCall]]] = {}
+        for place, call in self._in_order:
+            self._by_id.setdefault(call.id, deque()).append((place, call))
+        self._taken: set[int] = set()
+
+    def take(self, id_: object) -> ToolCall | None:
+        """The first with this id, or else the first of all; None if none is left."""
+        queue = self._by_id.get(id_) if isinstance(id_, str) and id_ else None
+        for waiting in (queue, self._in_order):
+            while waiting:
+                place, call = waiting.popleft()
+                if place not in self._taken:
+                    self._taken.add(place)
+                    return call
+        return None
 
 
 def render(messages: Sequence[Message], start: int = 0) -> list[str]:

@@ -33,6 +33,9 @@ ORIGINAL = "edited core/plan.py at commit ABCDEF1234567 for user omar_davis_3817
             "With Node.js, UTF-8, SHA256 and Python3, and/or CI/CD.",
         ),
         ("", ""),
+        ("4e-5, 1.2E+9, 0x1F, 0b1010 and 7x24 of 1920x1080.",) * 2,
+        ("2024Q3, Q3-2024, FY2025, H1/2026: ISO-8601, RFC-2616, ISO/IEC-27001:2022, DIN-476 and H.264.",) * 2,
+        ("Ticket ABC-2616, CVE-2024-1234, 0x5fd9dfbd5f3e2e1a and 7x24b9c33.", "Ticket …, …, … and …."),
     ],
 )
 def test_strike(prose: str, audited: str) -> None:

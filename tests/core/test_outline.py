@@ -29,6 +29,13 @@ def test_a_line_says_what_was_asked_called_and_came_of_it() -> None:
     ]
 
 
+def test_odd_names_stay_on_their_line() -> None:
+    """Of a tool or a role: a line is a message, whatever breaks stand in it."""
+    odd = {"role": "critic\n7", "content": "Hm."}
+    told = outline([*called("read\nfile", "42 cranes", path="a"), odd], 500, size)
+    assert told.split("\n") == ["0 assistant: read file(a) ok", "2 critic 7: Hm."]
+
+
 def test_equal_calls_are_counted() -> None:
     """Parallel calls of one kind with one outcome are told once."""
     call, result = called("poll", "wait", job="7")

@@ -71,6 +71,15 @@ def test_results_are_paired_by_position_within_their_round() -> None:
     assert [call.name if call else None for call in callers(messages)] == [None, "read", None, "write"]
 
 
+def test_parallel_results_find_their_calls_in_any_order() -> None:
+    """By id, the first of several with one id first; the rest in order. As quick as there are many."""
+    ids = [f"c{i // 2}" for i in range(20_000)]
+    made = [{"id": id_, "function": {"name": f"n{i}", "arguments": "{}"}} for i, id_ in enumerate(ids)]
+    results = [{"role": "tool", "tool_call_id": id_, "content": "x"} for id_ in [*reversed(ids[:-2]), "none", None]]
+    names = [call.name for call in callers([{"role": "assistant", "tool_calls": made}, *results]) if call]
+    assert names[:4] == ["n19996", "n19997", "n19994", "n19995"] and names[-4:] == ["n0", "n1", "n19998", "n19999"]
+
+
 def test_a_result_without_a_known_id_answers_the_first_open_call() -> None:
     """Servers that change ids do not lose the names of their tools."""
     first, second = called("read", path="a")
