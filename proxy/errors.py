@@ -56,16 +56,16 @@ NO_SUMMARY = {
     "skipped": "not asked: a hook said so",
     "late": "it was not there in time, and serves a later request",
     "failed": "something broke inside the proxy",
-    "overflow": "the transcript was too long for the summariser",
-    "http_4xx": "the summariser refused the call",
-    "http_5xx": "the summariser failed",
-    "rate_limited": "the summariser had too many calls",
+    "overflow": "the transcript was too long for the summarizer",
+    "http_4xx": "the summarizer refused the call",
+    "http_5xx": "the summarizer answered with an error",
+    "rate_limited": "the summarizer had too many calls",
     "timeout": "the summary took too long",
-    "silent": "the summariser said nothing for too long",
-    "unreachable": "no connection to the summariser",
+    "silent": "the summarizer said nothing for too long",
+    "unreachable": "no connection to the summarizer",
     "malformed": "its answer is no chat completion",
     "tool_call": "it called a tool",
-    "empty": "it said nothing",
+    "empty": "it said next to nothing",
     "unfinished": "it was cut off",
     "refusal": "it refused",
     "continuation": "it went on with the conversation",
@@ -83,13 +83,14 @@ class SummaryError(ProxyError):
     """The summariser's fault: no usable summary. Never reaches a client; the next rung answers.
 
     `reason` is one of `NO_SUMMARY`; never message text. An overflow says by what factor the prompt was too long, where
-    the summariser stated it.
+    the summariser stated it; a refused call, with which status and code (`status 401, invalid_api_key`).
     """
 
-    def __init__(self, reason: str, excess: float | None = None) -> None:
+    def __init__(self, reason: str, excess: float | None = None, detail: str = "") -> None:
         super().__init__(reason)
         self.reason = reason
         self.excess = excess
+        self.detail = detail
 
 
 class StoreError(ProxyError):

@@ -152,13 +152,22 @@ class Catalogue(Protocol):
         ...
 
 
+BEFORE, AFTER = "before_compaction", "after_compaction"
+
+
 @dataclass(frozen=True, slots=True)
 class Event:
-    """What a hook is told. `fields` are JSON values; `messages` stand beside them, raw JSON as the client sent them."""
+    """What a hook is asked (`BEFORE`) or told (`AFTER`). `fields` are JSON values; `messages` stand beside them, raw
+    JSON as the client sent them."""
 
     name: str
     fields: Mapping[str, Any] = field(repr=False)
     messages: tuple[bytes, ...] = field(repr=False)
+
+    @property
+    def asks(self) -> bool:
+        """Whether anybody reads the answer."""
+        return self.name == BEFORE
 
     def document(self) -> bytes:
         """All of it as one JSON object, the messages byte for byte."""

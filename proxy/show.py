@@ -10,6 +10,7 @@ from typing import Any
 from proxy.core.checkpoint import Checkpoint, Rung
 from proxy.core.plan import OUTCOMES
 from proxy.core.transcript import scrub
+from proxy.engine.compactor import HOOK
 from proxy.engine.record import span
 from proxy.errors import NO_SUMMARY
 
@@ -18,6 +19,7 @@ MADE_BY = {
     Rung.DIGEST: "a machine, without a model",
     Rung.MODEL: "a summary by a model, with the user's words and the identifiers by a machine",
 }
+BY_HOOK = "a summary by a hook, with the user's words and the identifiers by a machine"
 
 REASONS = {reason: meaning for (decision, reason), meaning in OUTCOMES.items() if decision == "compact"} | {
     "ahead": "near the limit: made in the background, before a request needed it",
@@ -53,7 +55,8 @@ def totals(checkpoints: Sequence[Checkpoint]) -> str:
     prompt, output = (sum(_number(cost.get(name)) for cost in costs) for name in ("prompt", "output"))
     priced = [cost["usd"] for cost in costs if "usd" in cost]
     dollars = f", ${sum(map(_number, priced)):.4f} for those whose price is known ({len(priced)})" if priced else ""
-    return f"{len(checkpoints)} compactions: {prompt:.12g} tokens read and {output:.12g} written for summaries{dollars}"
+    made = _counted(len(checkpoints), "compaction")
+    return f"{made}: {prompt:.12g} tokens read and {output:.12g} written for summaries{dollars}"
 
 
 def _facts(checkpoint: Checkpoint) -> Iterator[tuple[str, str]]:
@@ -62,7 +65,7 @@ def _facts(checkpoint: Checkpoint) -> Iterator[tuple[str, str]]:
     yield "made", f"{_time(checkpoint.created)}, {_words(stats.get('reason', '?'), REASONS)}"
     yield "tenant", checkpoint.tenant
     yield "for", f"conversations that begin with the same {checkpoint.end} turns (digest {checkpoint.key[:16]})"
-    yield "by", MADE_BY[checkpoint.rung]
+    yield "by", BY_HOOK if stats.get("summarizer") == HOOK else MADE_BY[checkpoint.rung]
     if checkpoint.start:
         yield "replaced", f"turns 0 to {checkpoint.start - 1}, by a text of {checkpoint.text_tokens} tokens"
     if checkpoint.carry is not None:
@@ -82,6 +85,8 @@ def _summary(stats: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         writer = f", by {stats['summarizer']}" if stats.get("summarizer") else ""
         took = f" in {_number(stats['seconds']):.12g} s" if "seconds" in stats else ""
         yield "cost", f"{_cost(stats.get('cost'))}{writer}, {_counted(calls, 'call')}{took}"
+    elif stats.get("why") == "late":
+        yield "cost", "that of the summary, which has a record of its own once it is there"
     else:
         yield "cost", "none: no model was asked"
     if isinstance(saves := stats.get("saves"), dict):
@@ -98,7 +103,10 @@ def _summary(stats: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         names = f"{_counted(struck, 'name')} that nobody had said"
         yield "audit", f"took out {names}, and {_counted(disowned, 'rule')} that only a tool's result had"
     if depth := _number(stats.get("depth")):
-        yield "depth", f"{_counted(depth, 'summary', 'summaries')}, each built on the one before"
+        yield (
+            "depth",
+            f"{_counted(depth, 'summary', 'summaries')}{', each built on the one before' if depth > 1 else ''}",
+        )
 
 
 def _words(reason: Any, table: Mapping[str, str]) -> str:

@@ -65,10 +65,24 @@ def test_a_clearing_replaces_nothing() -> None:
 
 
 @pytest.mark.parametrize(
+    ("rung", "stats", "by", "cost"),
+    [
+        (Rung.MODEL, {"calls": 0, "summarizer": "hook"}, "a summary by a hook", "none: no model was asked"),
+        (Rung.DIGEST, {"calls": 0, "why": "late"}, "a machine", "that of the summary, which has a record of its own"),
+        (Rung.DIGEST, {"calls": 0, "why": "resting"}, "a machine", "none: no model was asked"),
+    ],
+)
+def test_who_wrote_it_and_who_was_asked(rung: Rung, stats: dict[str, Any], by: str, cost: str) -> None:
+    """A hook is no model; a model that is late was asked all the same."""
+    text = written(checkpoint(rung=rung, stats=stats))
+    assert f"\nby         {by}" in text and f"\ncost       {cost}" in text
+
+
+@pytest.mark.parametrize(
     ("reason", "why", "words"),
     [
         ("ahead", "late", "late (it was not there in time, and serves a later request)"),
-        ("better", "unreachable", "unreachable (no connection to the summariser)"),
+        ("better", "unreachable", "unreachable (no connection to the summarizer)"),
         ("over-limit", "of a later version", "of a later version"),
     ],
 )
@@ -89,6 +103,7 @@ def test_a_line_and_the_sum() -> None:
         "2 compactions: 6010 tokens read and 401 written for summaries, $0.0011 for those whose price is known (1)"
     )
     assert " 2000010 tokens read" in totals([plain, dataclasses.replace(MADE, stats={"cost": {"prompt": 2_000_000}})])
+    assert totals([plain]).startswith("1 compaction: ")
     assert totals([]) == "0 compactions: 0 tokens read and 0 written for summaries"
 
 

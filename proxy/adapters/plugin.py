@@ -18,12 +18,12 @@ from typing import Any
 
 from proxy.core import envelope
 from proxy.errors import ConfigError, HookError
-from proxy.ports import Event
+from proxy.ports import AFTER, BEFORE, Event
 
 GROUP = "compaction_proxy.hooks"
 """Of entry points (https://packaging.python.org/en/latest/specifications/entry-points/)."""
 
-METHODS = ("before_compaction", "after_compaction")
+METHODS = (BEFORE, AFTER)
 
 RUNNING_MOST = 8
 """Calls at once, those included that nobody waits for any more. Above it the hook counts as failed."""

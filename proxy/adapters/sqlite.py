@@ -29,9 +29,7 @@ SCHEMA_VERSION = 1
 APPLICATION_ID = 0x63707278  # "cprx": tells our files from those of other programs
 MAGIC = b"SQLite format 3\0"  # and where the header has both numbers: https://sqlite.org/fileformat2.html#the_database_header
 VERSION_AT, APPLICATION_AT = slice(60, 64), slice(68, 72)
-BUSY_SECONDS = (
-    0.4  # how long a call waits for another process' write; a write takes milliseconds, and may be tried again
-)
+BUSY_SECONDS = 0.4  # a call waits for another process' write; a write takes milliseconds, and may be tried again
 OPEN_SECONDS = 5.0  # the same while the file is made, which several workers may want at once
 KEYS_PER_QUERY = 500  # SQLite before 3.32 takes 999 parameters (https://sqlite.org/limits.html)
 

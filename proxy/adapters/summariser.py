@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
+import re
 from collections.abc import AsyncIterator, Awaitable
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
@@ -38,6 +40,7 @@ HEADERS: Headers = (
     (b"user-agent", b"compaction-proxy"),  # some firewalls refuse a request without one
 )
 
+_CODE = re.compile("[a-z]{2,20}(?:_[a-z]{1,20}){0,6}")  # `model_not_found`; no key is like that
 _STATUSES = frozenset(map(str, range(400, 600)))
 
 DIALECTS = 256  # endpoints and models whose wishes are remembered
@@ -106,7 +109,7 @@ class HttpSummariser:
                 raise _overflowed(said)
             other = dialect.after(outcome.status, outcome.body)
             if other is None:
-                raise SummaryError(_reason(outcome.status))
+                raise SummaryError(_reason(outcome.status), detail=_detail(outcome))
             dialect = self._dialects[key] = other
 
     async def _once(self, call: SummaryCall, dialect: Dialect) -> SummaryAnswer | Refusal:
@@ -282,6 +285,16 @@ def _reason(status: int) -> str:
     if status in (408, 504, 524):
         return "timeout"
     return "http_5xx" if status >= 500 else "http_4xx"
+
+
+def _detail(refusal: Refusal) -> str:
+    """Its status, and the code in its body where that is a word of the interface: nothing of what anybody said."""
+    with contextlib.suppress(ValueError, RecursionError, KeyError, TypeError):
+        error = json.loads(refusal.body)["error"]
+        for word in (error.get("code"), error.get("type")) if isinstance(error, dict) else ():
+            if isinstance(word, str) and _CODE.fullmatch(word):
+                return f"status {refusal.status}, {word}"
+    return f"status {refusal.status}"
 
 
 def _error_reason(error: Any) -> str:

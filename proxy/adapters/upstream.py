@@ -222,8 +222,11 @@ def _reason(error: Exception) -> str:
     """What happened, in a few words, without addresses or text of ours."""
     if isinstance(error, aiohttp.ClientConnectorCertificateError | aiohttp.ClientConnectorSSLError):
         return "no secure connection to the upstream could be made"
+    if isinstance(error, aiohttp.ClientConnectorDNSError):
+        return "the upstream cannot be reached: no such host"
     if isinstance(error, aiohttp.ClientConnectorError):
-        return "the upstream cannot be reached"
+        refused = isinstance(error.os_error, ConnectionRefusedError)
+        return f"the upstream cannot be reached{': it refused the connection' if refused else ''}"
     if isinstance(error, aiohttp.ClientPayloadError):
         return "the upstream broke off in the middle of its answer"
     return "the connection to the upstream was lost"

@@ -57,7 +57,7 @@ class Webhook:
         finally:
             await answer.aclose()
         try:
-            return json.loads(body) if body.strip() else None
+            return json.loads(body) if event.asks and body.strip() else None
         except (ValueError, RecursionError):
             raise HookError("its answer is no JSON") from None
 

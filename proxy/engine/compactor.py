@@ -223,8 +223,9 @@ class Compactor:
             try:
                 told, by = await self._told(job, flight.advice, effort)
             except SummaryError as error:
-                meant = flight.advice.skip or not job.endpoints
-                log.log(logging.INFO if meant else logging.WARNING, "no summary: %s", NO_SUMMARY[error.reason])
+                if not effort.failed:  # or else it has been told, of each that was asked
+                    meant = flight.advice.skip or not job.endpoints
+                    log.log(logging.INFO if meant else logging.WARNING, "no summary: %s", NO_SUMMARY[error.reason])
                 spent = tried(effort, self._clock.monotonic() - begun)
                 flight.failure = {**spent, "cost": self._accounts.bill(effort), "why": error.reason}
                 return None

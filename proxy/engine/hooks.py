@@ -17,12 +17,9 @@ from proxy.core.transcript import scrub
 from proxy.engine.faults import place
 from proxy.engine.jobs import Job
 from proxy.errors import HookError
-from proxy.ports import Clock, Event, Hook
+from proxy.ports import AFTER, BEFORE, Clock, Event, Hook
 
 log = logging.getLogger("compaction_proxy")
-
-BEFORE = "before_compaction"
-AFTER = "after_compaction"
 
 WORDS_MOST = {"instructions": 8_000, "notes": 16_000, "summary": 256_000}
 """Characters of what a hook may answer. Instructions and notes go along with every call of the summariser: OpenClaw

@@ -139,9 +139,8 @@ class Narrator:
                 reason = error.reason
                 effort.failed.append(reason)
                 self._prudence.failed(endpoint.name)
-                log.warning(
-                    "the summarizer %.100a at %s failed: %s", endpoint.model, origin(endpoint.url), NO_SUMMARY[reason]
-                )
+                why = f"{NO_SUMMARY[reason]} ({error.detail})" if error.detail else NO_SUMMARY[reason]
+                log.warning("the summarizer %.100a at %s failed: %s", endpoint.model, origin(endpoint.url), why)
                 continue
             finally:
                 if work.scale is not None:

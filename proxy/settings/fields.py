@@ -214,7 +214,7 @@ class HookSettings(Section):
     webhook: Url | None = None
     """An address that gets each event as a signed POST; the messages that are replaced go there."""
     secret: Key = None
-    """What signs them (Standard Webhooks; `whsec_` and base64, or any text). A `webhook` must have one."""
+    """What signs them (Standard Webhooks; `whsec_` and base64, or any text without spaces). A `webhook` needs one."""
     python: Name | None = None
     """A Python hook: `module:function`, or the name of an entry point of the group `compaction_proxy.hooks`."""
     options: dict[str, Any] = {}

@@ -153,6 +153,8 @@ def _problem(section: type[Section], where: tuple[int | str, ...], kind: str, me
     text = message.removeprefix("Value error, ")
     if kind in ("model_type", "dict_type"):
         text = "must be a mapping of keys to values"
+    if kind in ("tuple_type", "list_type"):
+        text = "must be a list"
     text = re.sub("^(Input|String) should", "must", text)
     if kind == "invalid_key":
         return f"{dotted(path)}: the key must be a text"

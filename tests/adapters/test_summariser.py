@@ -223,6 +223,33 @@ def test_answers(answer: Page, expected: SummaryAnswer | str) -> None:
         assert ask(call(url, silence=0.4)) == [expected]
 
 
+@pytest.mark.parametrize(
+    ("answer", "detail"),
+    [
+        (page(error("no such model as sk-1", "model_not_found"), 404), "status 404, model_not_found"),
+        (page(error("no"), 401), "status 401, invalid_request_error"),
+        (page(error("no", "sk-abcdef123456"), 401), "status 401, invalid_request_error"),
+        (page(error("oh", 500), 500), "status 500, invalid_request_error"),
+        (page({"error": "oh"}, 500), "status 500"),
+        (Page(502, "text/html", (HTML,)), "status 502"),
+    ],
+)
+def test_a_refused_call_says_with_which_status_and_code(answer: Page, detail: str) -> None:
+    """A wrong key can be told from a wrong model, and nothing that somebody wrote is repeated."""
+
+    async def failure(url: str) -> SummaryError:
+        upstream = AiohttpUpstream()
+        try:
+            with pytest.raises(SummaryError) as caught:
+                await HttpSummariser(upstream).ask(call(url))
+        finally:
+            await upstream.aclose()
+        return caught.value
+
+    with serving(answer) as (_, url):
+        assert asyncio.run(failure(url)).detail == detail
+
+
 def test_request() -> None:
     """The request holds model, two messages, a limit, a temperature and nothing else, and the credentials given."""
     with serving(page(whole(content="x"))) as (script, url):

@@ -25,14 +25,16 @@ SECRET = "a long enough text"
 NOW = 1_700_000_000.9
 
 
-def told(handler: Callable[[Peer], object], environ: Mapping[str, str] | None = None) -> tuple[Any, list[Request]]:
+def told(
+    handler: Callable[[Peer], object], environ: Mapping[str, str] | None = None, event: Event = EVENT
+) -> tuple[Any, list[Request]]:
     """What the hook answers, and what it was asked."""
     with run_raw(handler) as server:
 
         async def story() -> Any:
             upstream = AiohttpUpstream(connect_timeout=5, environ=environ or {})
             try:
-                return await Webhook(upstream, f"{server.url}/hook", SECRET, lambda: NOW).tell(EVENT)
+                return await Webhook(upstream, f"{server.url}/hook", SECRET, lambda: NOW).tell(event)
             finally:
                 await upstream.aclose()
 
@@ -91,6 +93,12 @@ def test_the_signature_is_the_standards() -> None:
 def test_no_answer_is_none(body: bytes, headers: bytes) -> None:
     """Nothing, or null."""
     assert told(lambda peer: peer.answer(body, headers=headers))[0] is None
+
+
+def test_what_nobody_asked_for_is_not_read() -> None:
+    """A receiver that is told of a compaction may say `ok`, as many do."""
+    after = Event("after_compaction", EVENT.fields, EVENT.messages)
+    assert told(lambda peer: peer.answer(b"ok"), event=after)[0] is None
 
 
 def broken(peer: Peer) -> bool:

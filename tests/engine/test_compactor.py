@@ -607,10 +607,11 @@ def test_the_record_says_what_it_cost_and_saves(caplog: pytest.LogCaptureFixture
         assert shop.accounts.spent.tokens == 8_165
 
     asyncio.run(story())
-    first_line, _, _, second_line = (r.getMessage() for r in caplog.records)
+    first_line, failed, second_line = (r.getMessage() for r in caplog.records)
+    assert failed.endswith(" failed: the summarizer answered with an error")
     assert "cost=8100+65 ($0.0082)" in first_line and "spent 8165 tokens ($0.0082)" in first_line
     assert "by=digest" in second_line and " cost=none " in second_line
-    assert second_line.endswith("; no summary: the summariser failed")
+    assert second_line.endswith("; no summary: the summarizer answered with an error")
 
 
 # --- waiting
@@ -782,7 +783,7 @@ def test_the_last_rung_is_prepared_while_the_summary_is_waited_for(monkeypatch: 
     asyncio.run(story())
 
 
-@pytest.mark.parametrize("wait", [0, SOON])
+@pytest.mark.parametrize("wait", [0, 10 * SOON])  # fifty are to wait at once, on a busy machine, too
 @pytest.mark.parametrize("allowed", [True, False])
 def test_many_requests_for_one_prefix_share_the_last_rung(
     wait: float, allowed: bool, monkeypatch: pytest.MonkeyPatch

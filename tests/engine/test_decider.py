@@ -197,7 +197,7 @@ def test_what_was_made_ahead_serves_a_client_that_drops_its_first_messages() -> 
     async def story() -> None:
         now = bench.open(history[:28])
         assert await bench.decide(now) == Pass("fits")
-        made = bench.decider.ahead(now, Sending(b"", ("pass", "fits"), total(now)))
+        made = bench.decider.ahead(now, Sending(b"", ("pass", "fits"), total(now)), mends=True)
         assert isinstance(made, Compact)
         kept = Checkpoint(now.tenant, now.keys[made.end], made.start, made.end, "so far", None, (), Rung.MODEL, 1.0)
         await bench.world.checkpoints.keep(kept)

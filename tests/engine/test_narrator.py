@@ -277,6 +277,15 @@ def test_what_a_machine_can_mend_is_mended() -> None:
     assert calls == 2 and told.count("berth plan of Monday") <= 2
 
 
+def test_the_log_says_why_a_call_was_refused(caplog: pytest.LogCaptureFixture) -> None:
+    """As far as the summariser said."""
+    room = Room(SummaryError("http_4xx", detail="status 401, invalid_api_key"))
+    with pytest.raises(SummaryError, match="http_4xx"):
+        room.tell(task())
+    (line,) = [record.getMessage() for record in caplog.records]
+    assert line.endswith(" failed: the summarizer refused the call (status 401, invalid_api_key)")
+
+
 def test_what_goes_round_in_itself_from_the_first_word_is_a_failure() -> None:
     """Nothing is left once it is mended: the next model is asked."""
     bad = "the " * 600
