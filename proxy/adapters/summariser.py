@@ -31,7 +31,15 @@ TEXT_PER_TOKEN = 8
 that is more. A server that goes on beyond it has lost count, and is left in the middle of its word."""
 
 BODY_MOST = 8 * 1024 * 1024
-"""Bytes of an answer that is not streamed, its reasoning and log probabilities included."""
+STREAMED_PER_TOKEN = 4_096
+"""Bytes of an answer, its reasoning and log probabilities included; of a streamed one so many for each token it may
+have, where that is more: each stands in an event of its own, some hundred bytes with its frame."""
+
+TOKENS_MOST = 1_000_000_000
+"""What a `usage` may state; more is no number of tokens, and would spoil every sum."""
+
+SLICE = 16 * 1024
+"""Bytes that are read at once: a server that always has more must not keep the others from their turn."""
 
 HEADERS: Headers = (
     (b"content-type", b"application/json"),
@@ -120,7 +128,7 @@ class HttpSummariser:
             if not 200 <= answer.status < 300:
                 return Refusal(answer.status, await _whole(answer, call.silence))
             if b"event-stream" in (first(answer.headers, b"content-type") or b"").lower():
-                return await _streamed(answer, call.silence, most)
+                return await _streamed(answer, call.silence, most, max(BODY_MOST, STREAMED_PER_TOKEN * call.max_tokens))
             return _unary(await _whole(answer, call.silence), most)
         finally:
             # A stream is left at its last event, which closes its connection. That is wanted: llama.cpp closes it
@@ -168,10 +176,14 @@ class Draft:
 
     def answer(self) -> SummaryAnswer:
         """`content` alone: where a model thinks is no place for an answer, and plans are no summaries."""
-        numbers = [self.usage.get(name) for name in ("prompt_tokens", "completion_tokens")]
-        prompt, completion = (number if isinstance(number, int) else None for number in numbers)
+        prompt, completion = (_tokens(self.usage.get(name)) for name in ("prompt_tokens", "completion_tokens"))
         reason = "length" if self.full else self.finish_reason
         return SummaryAnswer("".join(self.parts)[: self.most], reason, prompt, completion)
+
+
+def _tokens(stated: Any) -> int | None:
+    """A number of tokens that can be one."""
+    return stated if type(stated) is int and 0 <= stated <= TOKENS_MOST else None
 
 
 def _body(call: SummaryCall, dialect: Dialect) -> bytes:
@@ -196,10 +208,13 @@ def _whole_characters(text: str) -> str:
     return text.encode("utf-8", "replace").decode("utf-8")
 
 
-async def _streamed(answer: Answer, silence: float, most: int) -> SummaryAnswer:
+async def _streamed(answer: Answer, silence: float, most: int, bytes_most: int) -> SummaryAnswer:
     draft = Draft(most)
     events = Events()
     async for chunk in _chunks(answer, silence):
+        bytes_most -= len(chunk)
+        if bytes_most < 0:
+            raise SummaryError("malformed")
         for event in events.feed(chunk):
             if _take(draft, event.name, event.data):
                 return draft.answer()
@@ -256,7 +271,10 @@ async def _chunks(answer: Answer, silence: float) -> AsyncIterator[bytes]:
     try:
         decoder = Decoder(first(answer.headers, b"content-encoding"), codings=ALL_CODINGS)
         while (chunk := await _within(silence, anext(chunks, None))) is not None:
-            yield decoder.feed(chunk)
+            data = decoder.feed(chunk)
+            for start in range(0, len(data), SLICE):
+                yield data[start : start + SLICE]
+                await asyncio.sleep(0)
     except Undecodable:
         raise SummaryError("malformed") from None
 

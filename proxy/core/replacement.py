@@ -197,12 +197,15 @@ class _Body:
 
 
 def current(prose: str, retired: Sequence[Retired]) -> str:
-    """`prose` with what the user said instead behind each sentence that tells, in his words or with its value, what he
-    has superseded, unless that sentence tells it too: another that does may not be carried. If what he said is too long
-    for that, the sentence goes."""
+    """See `corrector`."""
+    return "\n".join(map(corrector(retired), prose.split("\n")))
+
+
+def corrector(retired: Sequence[Retired]) -> Callable[[str], str]:
+    """Makes of a line the same with what the user said instead behind each sentence that tells, in his words or with
+    its value, what he has superseded, unless that sentence tells it too: another that does may not be carried. If what
+    he said is too long for that, the sentence goes."""
     old = [(text, each) for each in retired if (text := _flat(each.text))]
-    if not old:
-        return prose
     final: dict[str, str] = {}  # what was said instead may have been superseded itself, by something later still
     for each in reversed(retired):
         final[each.text] = final.get(each.instead[-1], each.instead[-1])
@@ -215,20 +218,20 @@ def current(prose: str, retired: Sequence[Retired]) -> str:
         instead = " ".join(final[found.text].split())
         return f"{sentence} {INSTEAD} {instead}" if len(instead) <= LONG else ""
 
-    def line(old: str) -> str:
-        pieces = list(parts(old))
+    def line(told: str) -> str:
+        pieces = list(parts(told))
         new = [corrected(piece) for piece in pieces]
-        return old if new == pieces else " ".join(filter(None, new))
+        return told if new == pieces else " ".join(filter(None, new))
 
-    return "\n".join(map(line, prose.split("\n")))
+    return line if old else str
 
 
 def _current_lines(lines: Sequence[str], retired: Sequence[Retired]) -> tuple[str, ...]:
     """Those of an outline; one of which nothing is left behind its number and role goes."""
-    made = []
+    made, corrected = [], corrector(retired)
     for line in lines:
         label, colon, told = line.partition(": ")
-        if told := current(told, retired):
+        if told := corrected(told):
             made.append(f"{label}{colon}{told}")
     return tuple(made)
 

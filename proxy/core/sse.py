@@ -8,7 +8,7 @@ from dataclasses import dataclass
 LIMIT = 8 * 1024 * 1024  # bytes of one event that are kept; images in base64 come in events of some megabytes
 
 _EOL = rb"(?:\r\n|\n|\r(?!\n))"
-_LEADING_BLANK = re.compile(_EOL)
+_LEADING_BLANK = re.compile(rb"(?:" + _EOL + rb")+")
 _END = re.compile(_EOL + _EOL)
 _BOM = b"\xef\xbb\xbf"
 
@@ -18,7 +18,7 @@ class Event:
     """One block of a stream, up to and with the blank line that ends it.
 
     `data` is the joined `data` fields, `name` the `event` field ("message" where there is none). `comment` marks a
-    block that no client dispatches: comments, `id` or `retry` alone, stray blank lines, pieces of an over-long
+    block that no client dispatches: comments, `id` or `retry` alone, a run of stray blank lines, a piece of an over-long
     block.
     """
 

@@ -211,6 +211,8 @@ ANSWERS: list[tuple[str, Page, SummaryAnswer | str]] = [
     ),
     ("unknown coding", Page(200, JSON, (b"{}",), ((b"content-encoding", b"rot13"),)), "malformed"),
     ("broken off", Page(200, STREAM, (event(delta(content="x")),), broken=True), "unreachable"),
+    ("blank lines without end", stream(*[b"\n" * 2**20] * 9, DONE), "malformed"),
+    ("comments without end", stream(*[b":\n\n" * 2**19] * 6, DONE), "malformed"),
     ("silent", stream(1.0, DONE), "silent"),
     ("falls silent", stream(event(delta(content="x")), 1.0, DONE), "silent"),
 ]
@@ -221,6 +223,14 @@ def test_answers(answer: Page, expected: SummaryAnswer | str) -> None:
     """Every kind of answer becomes text with its reason to end, or a named failure."""
     with serving(answer) as (_, url):
         assert ask(call(url, silence=0.4)) == [expected]
+
+
+@pytest.mark.parametrize("stated", [True, -1, 10**10, 1.5, "7", None], ids=repr)
+def test_a_usage_that_can_be_none_is_none(stated: Any) -> None:
+    """One lie would spoil the sums of all tenants."""
+    usage = {"prompt_tokens": stated, "completion_tokens": stated}
+    with serving(page({**whole("stop", content="It went."), "usage": usage})) as (_, url):
+        assert ask(call(url)) == [SummaryAnswer("It went.", "stop")]
 
 
 @pytest.mark.parametrize(
