@@ -495,7 +495,7 @@ def test_what_was_done_can_be_looked_up(tmp_path: Path, capsys: pytest.CaptureFi
     assert "früher" in said and "\x1b" not in said
     assert main(["list", "-n", "3", *config]) == 0
     line, total = capsys.readouterr().out.splitlines()
-    assert line.startswith(made.id) and total.startswith("1 compactions: ")
+    assert line.startswith(made.id) and total.startswith("1 compaction: ")
     assert main(["show", "0" * 24, *config]) == 2
     assert capsys.readouterr().err == (
         f"compaction-proxy: show: there is no compaction '{'0' * 24}'; `list` names the last ones\n"

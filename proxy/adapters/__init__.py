@@ -14,6 +14,7 @@ catalogue   windows and prices of models at well-known addresses, by genai-price
 encoding    tokens, by tiktoken with the shipped vocabulary
 memory      Store in dictionaries
 sqlite      Store in one file, for all processes of a machine
+rows        checkpoints as rows of a table
 retention   how long stores keep checkpoints
 secret      the install secret, kept beside the store
 clock       Clock: the machine's

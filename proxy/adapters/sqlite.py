@@ -1,14 +1,12 @@
 """The embedded store: one SQLite file for all workers of a machine.
 
-All calls run on one thread of the store's own, so a slow disk never blocks the event loop. Text is kept as UTF-8 with
-lone surrogates passed through (BLOBs), so that what comes out is exactly what went in.
+All calls run on one thread of the store's own, so a slow disk never blocks the event loop.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
 import os
 import sqlite3
 import stat
@@ -16,11 +14,12 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from proxy.adapters.retention import LONGEST_LEASE, MOST_FACTS, ON_DISK, Retention, size
+from proxy.adapters.rows import COLUMNS, pack, readable, row, unpack
 from proxy.adapters.secret import beside
-from proxy.core.checkpoint import Checkpoint, Rung, Trim
+from proxy.core.checkpoint import Checkpoint
 from proxy.errors import ConfigError, StoreError
 
 T = TypeVar("T")
@@ -99,34 +98,34 @@ class SqliteStore:
             raise
 
     async def find(self, tenant: str, keys: Sequence[str]) -> list[Checkpoint]:
-        return await self._run(lambda db: self._find(db, _pack(tenant), [_pack(key) for key in dict.fromkeys(keys)]))
+        return await self._run(lambda db: self._find(db, pack(tenant), [pack(key) for key in dict.fromkeys(keys)]))
 
     async def put(self, checkpoint: Checkpoint) -> None:
         await self._run(lambda db: self._put(db, checkpoint))
 
     async def checkpoint(self, id: str) -> Checkpoint | None:
         statement = f"SELECT {COLUMNS} FROM checkpoints WHERE id = ?"
-        rows = await self._run(lambda db: [_checkpoint(row) for row in db.execute(statement, (id,))])
+        rows = await self._run(lambda db: readable(db.execute(statement, (id,))))
         return rows[0] if rows else None
 
     async def latest(self, number: int) -> list[Checkpoint]:
         statement = f"SELECT {COLUMNS} FROM checkpoints ORDER BY number DESC LIMIT ?"
-        return await self._run(lambda db: [_checkpoint(row) for row in db.execute(statement, (max(0, number),))])
+        return await self._run(lambda db: readable(db.execute(statement, (max(0, number),))))
 
     async def lease(self, name: str, owner: str, seconds: float) -> bool:
-        return await self._run(lambda db: self._lease(db, _pack(name), _pack(owner), seconds))
+        return await self._run(lambda db: self._lease(db, pack(name), pack(owner), seconds))
 
     async def release(self, name: str, owner: str) -> None:
         statement = "DELETE FROM leases WHERE name = ? AND owner = ?"
-        await self._run(lambda db: db.execute(statement, (_pack(name), _pack(owner))))
+        await self._run(lambda db: db.execute(statement, (pack(name), pack(owner))))
 
     async def recall(self, kind: str) -> dict[str, str]:
         statement = "SELECT key, value FROM facts WHERE kind = ? AND expires > ? ORDER BY key"
-        rows = await self._run(lambda db: db.execute(statement, (_pack(kind), self._now())).fetchall())
-        return {_unpack(key): _unpack(value) for key, value in rows}
+        rows = await self._run(lambda db: db.execute(statement, (pack(kind), self._now())).fetchall())
+        return {unpack(key): unpack(value) for key, value in rows}
 
     async def remember(self, kind: str, key: str, value: str, seconds: float) -> None:
-        await self._run(lambda db: self._remember(db, (_pack(kind), _pack(key), _pack(value)), seconds))
+        await self._run(lambda db: self._remember(db, (pack(kind), pack(key), pack(value)), seconds))
 
     async def aclose(self) -> None:
         with contextlib.suppress(RuntimeError):  # closed already: may be called twice
@@ -185,7 +184,7 @@ class SqliteStore:
             places = ",".join("?" * len(some))
             statement = f"SELECT {COLUMNS}, number, used FROM checkpoints WHERE tenant = ? AND key IN ({places})"
             rows += db.execute(statement, (tenant, *some)).fetchall()
-        found = [(_checkpoint(row), row[-2], row[-1]) for row in rows]
+        found = [(checkpoint, *row[-2:]) for row in rows for checkpoint in readable([row])]
         found.sort(key=lambda item: (-item[0].end, -item[0].rung, item[1]))
         stale = [(now, number) for _, number, used in found if used <= now - self._retention.grain]
         if stale:
@@ -194,7 +193,7 @@ class SqliteStore:
         return [checkpoint for checkpoint, _, _ in found]
 
     def _put(self, db: sqlite3.Connection, checkpoint: Checkpoint) -> None:
-        values = _row(checkpoint)
+        values = row(checkpoint)
         places = ",".join("?" * (len(values) + 3))
         statement = f"INSERT OR IGNORE INTO checkpoints ({COLUMNS}, id, size, used) VALUES ({places})"
         with _transaction(db):
@@ -235,61 +234,6 @@ class SqliteStore:
                 statement = "SELECT key FROM facts WHERE kind = ? AND key <> ? ORDER BY expires LIMIT ?"
                 excess = db.execute(statement, (*fact[:2], number - MOST_FACTS)).fetchall()
                 db.executemany("DELETE FROM facts WHERE kind = ? AND key = ?", [(fact[0], key) for (key,) in excess])
-
-
-# --- rows
-
-END_OF_TIME = 253_402_300_800  # seconds since the epoch: the year 10000, which no calendar of Python's has
-COLUMNS = "tenant, key, first_kept, boundary, text, text_tokens, carry, trims, rung, created, prose, stats"
-
-
-def _row(checkpoint: Checkpoint) -> tuple[Any, ...]:
-    """The values of `COLUMNS`."""
-    return (
-        _pack(checkpoint.tenant),
-        _pack(checkpoint.key),
-        checkpoint.start,
-        checkpoint.end,
-        _pack(checkpoint.text),
-        checkpoint.text_tokens,
-        checkpoint.carry,
-        json.dumps([(trim.index, trim.keep, trim.tokens) for trim in checkpoint.trims]),
-        int(checkpoint.rung),
-        checkpoint.created,
-        _pack(checkpoint.prose),
-        json.dumps(checkpoint.stats),
-    )
-
-
-def _checkpoint(row: tuple[Any, ...]) -> Checkpoint:
-    """Raises for what `_row` cannot have written."""
-    tenant, key, start, end, text, text_tokens, carry, trims, rung, created, prose, stats, *_ = row
-    record = json.loads(stats)
-    whole = all(isinstance(number, int) for number in (start, end, text_tokens, 0 if carry is None else carry))
-    if not whole or not 0 <= created < END_OF_TIME or not isinstance(record, dict):
-        raise ValueError("not of this shape")
-    return Checkpoint(
-        tenant=_unpack(tenant),
-        key=_unpack(key),
-        start=start,
-        end=end,
-        text=_unpack(text),
-        text_tokens=text_tokens,
-        carry=carry,
-        trims=tuple(Trim(index, keep, tokens) for index, keep, tokens in json.loads(trims)),
-        rung=Rung(rung),
-        created=created,
-        prose=_unpack(prose),
-        stats=record,
-    )
-
-
-def _pack(text: str) -> bytes:
-    return text.encode("utf-8", "surrogatepass")
-
-
-def _unpack(stored: bytes) -> str:
-    return stored.decode("utf-8", "surrogatepass")
 
 
 # --- the file
@@ -395,5 +339,5 @@ def _translated(path: Path) -> Iterator[None]:
         yield
     except (sqlite3.Error, OSError, ConfigError) as error:
         raise StoreError(f"store {path}: {error}") from error
-    except Exception as error:  # a row that cannot be read: of whatever kind, the file is damaged
+    except Exception as error:  # a value that cannot be read or written: whatever it is, callers know how to go on
         raise StoreError(f"store {path}: unreadable ({type(error).__name__})") from error
