@@ -45,6 +45,7 @@ class Assembly:
     async def aclose(self) -> None:
         """Stop what runs in the background, and write what waits for it; the ports stay open."""
         await self.advertised.aclose()
+        await self.engine.aclose()
         await self.background.aclose()
         await self.compactor.aclose()
         await self.store.flush()

@@ -115,6 +115,11 @@ class Background:
 
     async def _make(self, story: Story, sending: Sending, decision: Compact) -> None:
         try:
+            if decision.text and await self._decider.look_again(story):
+                again = self._decider.ahead(story, sending, mends=decision.reason == "better")
+                if again is None:
+                    return
+                decision = again
             job = self._jobs.job(story, decision)
             if not decision.text:  # no model is needed: it is there at once
                 await self._compactor.make(job, 0.0)

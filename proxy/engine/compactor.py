@@ -191,17 +191,15 @@ class Compactor:
         """Never raises but on cancellation: what goes wrong here is logged, and the next rung answers."""
         name = f"summary:{job.key}"
         try:
-            shared = False
             while not await self._lease(name):
-                shared = True
                 await asyncio.sleep(POLL)
                 found = await self._made_elsewhere(job)
                 if found is not None:
                     return found
             renewal = asyncio.create_task(self._renew(name))
             try:
-                # The other one may have finished between our last look and the end of its lease.
-                found = await self._made_elsewhere(job) if shared else None
+                # Another process may have made it before we thought of it, or before its lease ended.
+                found = await self._made_elsewhere(job)
                 return found or await self._summarise(job, evidence, flight)
             finally:
                 renewal.cancel()

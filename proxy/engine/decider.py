@@ -8,7 +8,7 @@ from dataclasses import replace
 from proxy.core.budget import Budget, budget
 from proxy.core.checkpoint import Checkpoint, Rung
 from proxy.core.overflow import Overflow
-from proxy.core.plan import AHEAD, Compact, Forward, Pass, Plan, View, ahead, better, plan
+from proxy.core.plan import AHEAD, Compact, Forward, Pass, Plan, Reuse, View, ahead, better, plan
 from proxy.engine.checkpoints import Checkpoints
 from proxy.engine.knowledge import Knowledge
 from proxy.engine.reader import Reader
@@ -80,9 +80,10 @@ class Decider:
             reason = "forced"
         clearing = self._settings.clearing
         decision = plan(view, sizes, clearing=clearing, reason=reason)
-        if isinstance(decision, Compact) and not story.fetched:
+        if (isinstance(decision, Compact) or _for_want_of_a_model(decision)) and not story.fetched:
             story.fetched = True
-            if await self._checkpoints.fetch(story.tenant, story.keys) or await self._rejoined(story):
+            known = await self._checkpoints.fetch(story.tenant, story.keys)
+            if known or (isinstance(decision, Compact) and await self._rejoined(story)):
                 decision = plan(self._look(story), sizes, clearing=clearing, reason=reason)
             if not isinstance(decision, Pass):
                 self._rejoining.remember(story.tenant, view.turns, story.keys)
@@ -97,6 +98,10 @@ class Decider:
     def was_useless(self, story: Story, checkpoint: Checkpoint, reason: str) -> None:
         """`checkpoint` did not help; `reason` is one of `knowledge.USELESS`."""
         self._knowledge.was_useless(story.target, checkpoint.key, reason)
+
+    async def look_again(self, story: Story) -> bool:
+        """Whether another process has compacted the conversation of `story` meanwhile."""
+        return await self._checkpoints.fetch(story.tenant, story.keys)
 
     def ahead(self, story: Story, sending: Sending, *, mends: bool) -> Compact | None:
         """What to make now that `sending` was answered, before the next request of its conversation comes. Whether
@@ -197,3 +202,8 @@ class Decider:
         if self._knowledge.counts_output(story.target):
             return False  # lowered already, and refused all the same
         return said.prompt + int(said.window * OUTPUT_SLACK) + 1 <= said.window
+
+
+def _for_want_of_a_model(decision: Plan) -> bool:
+    """Whether what will be used was made without one: another process may have had its summary since."""
+    return isinstance(decision, Reuse) and decision.checkpoint.rung == Rung.DIGEST

@@ -5,6 +5,7 @@ The single place that fails open: whatever breaks inside, the client's own bytes
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from dataclasses import replace
 
@@ -16,6 +17,7 @@ from proxy.engine.background import Background
 from proxy.engine.bill import Accounts
 from proxy.engine.checkpoints import Checkpoints
 from proxy.engine.decider import Decider
+from proxy.engine.faults import place
 from proxy.engine.knowledge import Knowledge, Target
 from proxy.engine.preparer import Preparer
 from proxy.engine.remedies import BUSY, Remedies, Trouble
@@ -64,6 +66,13 @@ class Engine:
         self._accounts = accounts
         self._clock = clock
         self._codings = codings
+        self._learning: set[asyncio.Task[None]] = set()
+
+    async def aclose(self) -> None:
+        """What is still being learned is not."""
+        for task in list(self._learning):
+            task.cancel()
+        await asyncio.gather(*self._learning, return_exceptions=True)
 
     async def forward(self, incoming: Incoming) -> Answer:
         """Anything that is no chat request: passed through."""
@@ -204,16 +213,29 @@ class Engine:
         if learns and sending.route is None and 200 <= answer.status < 300:
 
             async def report(prompt: int | None, cached: bool) -> None:
-                if prompt is not None:
-                    counted = sending.counted if sending.counted is not None else await self._decider.count(story)
-                    if counted is not None:
-                        key, form = story.keys[-1], sending.form
-                        await self._knowledge.saw_usage(
-                            story.target, story.tenant, key, counted, prompt, form=form, cached=cached
-                        )
-                self._background.after(story, sending)
+                learning = self._learn(story, sending, prompt, cached)
+                if sending.counted is not None:
+                    await learning
+                else:  # counting may take a second, and the end of the answer need not wait for it
+                    task = asyncio.create_task(learning)
+                    self._learning.add(task)
+                    task.add_done_callback(self._learning.discard)
 
         return Observed(answer, (*response_headers(answer.headers), *headers), report, self._codings)
+
+    async def _learn(self, story: Story, sending: Sending, prompt: int | None, cached: bool) -> None:
+        """From the `prompt` tokens that an answer stated, and what they were `sending`. Raises nothing."""
+        try:
+            if prompt is not None:
+                counted = sending.counted if sending.counted is not None else await self._decider.count(story)
+                if counted is not None:
+                    key, form = story.keys[-1], sending.form
+                    await self._knowledge.saw_usage(
+                        story.target, story.tenant, key, counted, prompt, form=form, cached=cached
+                    )
+            self._background.after(story, sending)
+        except Exception as error:  # the client has its answer: what we make of it must not break it off
+            log.error("a usage was not taken in: %s", place(error))
 
     async def _send(self, story: Story, sending: Sending) -> Answer:
         route = sending.route or story.route

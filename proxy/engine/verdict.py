@@ -17,7 +17,6 @@ from proxy.core.coding import CODINGS, Codings, Decoder, Undecodable
 from proxy.core.overflow import Overflow
 from proxy.core.sse import Events
 from proxy.core.wire import first
-from proxy.engine.faults import place
 from proxy.ports import Answer, Headers
 
 log = logging.getLogger("compaction_proxy")
@@ -152,7 +151,7 @@ class _Tail:
 
 class Observed:
     """An answer whose end is reported when it has been passed on: the prompt's tokens, if it stated them, and whether
-    those that were cached come on top."""
+    those that were cached come on top. `report` raises nothing: the client has its answer."""
 
     def __init__(
         self,
@@ -183,10 +182,7 @@ class Observed:
         if report is not None:
             found = _USAGE.findall(tail.bytes)
             prompt = int(found[-1]) if found else None
-            try:
-                await report(prompt, prompt is not None and _cached(tail.bytes) > prompt)
-            except Exception as error:  # the client has its answer: what we make of it must not break it off
-                log.error("a usage was not taken in: %s", place(error))
+            await report(prompt, prompt is not None and _cached(tail.bytes) > prompt)
 
     async def aclose(self) -> None:
         await self._answer.aclose()

@@ -277,6 +277,25 @@ def test_a_text_that_could_not_be_made_better_does_not_stop_the_next_compaction(
     told(world, story)
 
 
+def test_what_another_process_has_made_ahead_is_not_made_again() -> None:
+    """Nor what it has made better: the store is looked into before a model is asked."""
+    one = World(window=4_000)
+    other = World(window=4_000, store=one.store)
+
+    async def story() -> None:
+        await one.chat(NEAR)
+        await until(lambda: len(one.summariser.calls) == 1)
+        await asyncio.sleep(0.02)
+        await other.chat(NEAR)
+        await asyncio.sleep(0.05)
+        assert (await other.chat(LONGER)).outcome == "reuse; known"
+        await one.background.aclose()
+        await one.compactor.aclose()
+
+    told(other, story)
+    assert not other.summariser.calls
+
+
 def test_a_chance_that_could_not_be_taken_is_not_lost(monkeypatch: pytest.MonkeyPatch) -> None:
     """A client that asks again at once stops it before it has begun; it is begun behind the next answer."""
     monkeypatch.setattr(background_module, "QUIET", 0.05)

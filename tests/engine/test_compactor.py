@@ -139,6 +139,7 @@ def test_a_summary_is_made_and_kept() -> None:
         made = await shop.compactor.make(job, LONG)
         assert shop.lines == [
             "store ← lease",
+            "store ← find",
             f"summariser ← {job.plan.start} messages",
             "store ← put",
             "store ← release",
@@ -179,7 +180,7 @@ def test_a_summary_updates_the_one_before() -> None:
         job = await shop.job(talk(45), known=[first])
         assert job.plan.base == first
         second = await shop.compactor.make(job, LONG)
-        assert shop.lines[5] == f"summariser ← {job.plan.start - first.start} messages"
+        assert shop.lines[7] == f"summariser ← {job.plan.start - first.start} messages"
         assert f"\n[{first.start} user]" in shop.summariser.calls[1].user and GOOD in shop.summariser.calls[1].user
         assert second.stats["depth"] == 2
         assert "Question 0" in second.text  # the user's words are those of all evicted messages
@@ -195,7 +196,8 @@ def test_what_was_told_already_is_only_written_shorter() -> None:
         job = await shop.job(talk(20))
         first = await shop.compactor.make(job, LONG)
         shorter = dataclasses.replace(job.plan, base=first, text=job.plan.text // 2)
-        second = await shop.compactor.make(dataclasses.replace(job, plan=shorter), LONG)
+        view = dataclasses.replace(job.view, known=(first,))
+        second = await shop.compactor.make(dataclasses.replace(job, plan=shorter, view=view), LONG)
         assert [line for line in shop.lines if line.startswith("summariser")] == [
             f"summariser ← {first.start} messages"
         ]
@@ -273,7 +275,10 @@ def test_a_summariser_that_fails_costs_the_prose_alone(reply: Exception, caplog:
         assert (made.rung, made.prose) == (Rung.DIGEST, "")
         assert made.stats["why"] == (reply.reason if isinstance(reply, SummaryError) else "failed")
         assert "Question 0" in made.text and made.text_tokens <= job.plan.text
-        assert shop.lines[0] == "store ← lease" and shop.lines[-2:] == ["store ← release", "store ← put"]
+        assert shop.lines[:2] == ["store ← lease", "store ← find"] and shop.lines[-2:] == [
+            "store ← release",
+            "store ← put",
+        ]
 
     asyncio.run(story())
     assert caplog.records and "secret words" not in caplog.text and "Question" not in caplog.text
@@ -633,8 +638,8 @@ def test_a_late_summary_serves_the_next_turn() -> None:
         await shop.idle()
         assert shop.cached(job) == ["DIGEST", "MODEL"]
         asked = f"summariser ← {job.plan.start} messages: silence"
-        assert sorted(shop.lines[:4]) == ["store ← lease", "store ← put", "store ← put", asked]
-        assert shop.lines[4:] == [
+        assert sorted(shop.lines[:5]) == ["store ← find", "store ← lease", "store ← put", "store ← put", asked]
+        assert shop.lines[5:] == [
             f"summariser ← {job.plan.start} messages",
             "store ← put",
             "store ← release",

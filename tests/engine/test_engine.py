@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from proxy.core import turns
 from proxy.core.checkpoint import Checkpoint, Rung
 from proxy.core.plan import OUTCOMES
+from proxy.engine import background as background_module
 from proxy.engine import compactor as compactor_module
 from proxy.errors import SummaryError, Unreachable, UpstreamTimeout
 from proxy.ports import Answer, Call, Headers, SummaryAnswer
@@ -830,6 +831,73 @@ def test_the_usage_of_one_turn_corrects_the_count_of_the_next() -> None:
     assert all(line.startswith("client ← 200") for line in world.lines if line.startswith("client ←"))
     assert len(refusals) <= 1
     assert count("x" * 4) == 1
+
+
+@pytest.mark.parametrize("window", [None, 4_000])
+def test_a_usage_that_cannot_be_taken_in_costs_the_client_nothing(
+    window: int | None, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """All bytes are out by then: the answer ends as it should, and the log says what kind of failure it was."""
+    world = World(window=window)
+
+    async def broken(*_: object, **__: object) -> None:
+        raise ValueError("the client's own words")
+
+    monkeypatch.setattr(world.knowledge, "saw_usage", broken)
+
+    async def story() -> None:
+        assert (await world.chat(talk(12))).status == 200
+        await until(lambda: "ValueError" in caplog.text)
+
+    asyncio.run(story())
+    assert "own words" not in caplog.text
+
+
+def test_the_end_of_an_answer_does_not_wait_for_a_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where no window is known nothing is counted before: a long conversation takes a second."""
+    world = World()
+    gate = asyncio.Event()
+
+    async def counted(_: object) -> int:
+        await gate.wait()
+        return 7
+
+    monkeypatch.setattr(world.decider, "count", counted)
+
+    async def story() -> None:
+        assert (await world.chat(talk(12))).outcome == "pass; window-unknown"
+        await world.engine.aclose()
+
+    asyncio.run(story())
+
+
+# --- processes that share a store
+
+
+def test_a_late_summary_is_used_by_every_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Or the same request would go out in other bytes each time another one takes it."""
+    monkeypatch.setattr(background_module, "QUIET", 0.0)
+    one = World({"summarizer": {"wait": 0.05}}, window=4_000)
+    other = World(window=4_000, store=one.store)
+
+    async def story() -> None:
+        one.summariser.gate = asyncio.Event()
+        await one.chat(LONG)
+        assert (await other.chat(LONG)).outcome == "reuse; known"
+        assert one.upstream.bodies[-1] == other.upstream.bodies[-1]
+        one.summariser.gate.set()
+        await until(lambda: one.lines[-1].startswith("summariser ← "))
+        await asyncio.sleep(0.05)
+        for world in (other, one, other):
+            assert (await world.chat(LONG)).outcome == "reuse; known"
+            assert GOOD in str(world.sent())
+        assert one.upstream.bodies[-1] == other.upstream.bodies[-1]
+        for world in (one, other):
+            await world.background.aclose()
+            await world.compactor.aclose()
+
+    asyncio.run(story())
+    assert len(one.summariser.calls) == 1 and not other.summariser.calls
 
 
 # --- any conversation

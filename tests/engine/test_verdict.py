@@ -369,16 +369,3 @@ def test_an_answer_that_breaks_off_reports_nothing() -> None:
         assert answer.closed and observed.headers == ((b"x", b"y"),)
 
     asyncio.run(story())
-
-
-def test_a_report_that_fails_costs_the_client_nothing(caplog: pytest.LogCaptureFixture) -> None:
-    """All bytes are out by then: the answer ends as it should, and the log says what kind of failure it was."""
-
-    async def report(prompt: int | None, cached: bool) -> None:
-        raise ValueError("the client's own words")
-
-    async def story() -> bytes:
-        return b"".join([chunk async for chunk in Observed(FakeAnswer(200, USAGE), JSON, report).chunks()])
-
-    assert asyncio.run(story()) == USAGE
-    assert "ValueError" in caplog.text and "own words" not in caplog.text
