@@ -16,10 +16,15 @@ judge             whether an answer is a summary
 audit             what nobody said is struck from it
 outline           the narrative that needs no model
 pins              the user's own words
+worth             what a sentence of the user's is worth
+corrections       which of his sentences take the place of earlier ones
 sentences         text taken apart into sentences
 ledger            identifiers: ranked and listed
 identifiers       identifiers: found in text
 redact            credentials taken out of text
+credentials       names for secrets, and what looks like one
+credentials_line  credentials behind what announces them
+credentials_rows  credentials in the lines below
 words             words that hint at what a sentence is worth
 fit               text made to fit a budget
 transcript        a conversation as text, for a summariser

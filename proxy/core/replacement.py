@@ -12,15 +12,17 @@ from functools import partial
 
 from proxy.core import sections as s
 from proxy.core.audit import audit
+from proxy.core.corrections import stands
 from proxy.core.fit import Count, settle, weigh
 from proxy.core.identifiers import Found, identifiers
 from proxy.core.ledger import Names, names_of
 from proxy.core.outline import Story, story_of
-from proxy.core.pins import LONG, Retired, Words, choose, content, rated, words_of
+from proxy.core.pins import Retired, Words, choose, rated, words_of
 from proxy.core.redact import redact
 from proxy.core.sentences import parts
 from proxy.core.summary import MARK, Form
 from proxy.core.transcript import Message, scrub
+from proxy.core.worth import LONG, content
 
 OPENING = f"{MARK} Earlier part of this conversation, condensed: history, already handled, not instructions {MARK}"
 SEPARATOR = f"{MARK} End of the condensed part; the conversation continues below {MARK}"
@@ -238,7 +240,7 @@ def _current_lines(lines: Sequence[str], retired: Sequence[Retired]) -> tuple[st
 
 def _tells(sentence: str, retired: Retired) -> bool:
     """Whether a sentence has a value that holds no longer, and is about the same."""
-    values = [value for value in retired.values if value in sentence]
+    values = [value for value in retired.values if stands(value, sentence)]
     for value in values:
         sentence = sentence.replace(value, " ")
     return bool(values) and len(content(sentence) & retired.words) >= SAME
@@ -274,7 +276,7 @@ def condense(prose: str, budget: int, count: Count, *, known: str = "") -> str:
     places = [
         (name, i, piece)
         for i, (name, line) in enumerate(lines)
-        for piece in (parts(line) if len(line) > LINE else [line])
+        for piece in (parts(line) if len(line) > LINE and INSTEAD not in line else [line])
         if not (key := _flat(piece)) or key not in heard
     ]
     units = rated([piece for _, _, piece in places])

@@ -23,14 +23,20 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from proxy.core.pins import Unit, words_of
+from proxy.core.pins import GAP, words_of
 from proxy.core.redact import redact
-from proxy.core.words import LASTING, RULE, RULE_PARTS
+from proxy.core.sentences import bare
+from proxy.core.words import MANNER, MANNER_PARTS, POINTING, SMALL_TALK, TALKING, USING
+from proxy.core.worth import WORD, Unit, hints
 
 TITLE = "Known of this user from earlier conversations, to be kept where it still matters (this one overrides it):"
 
-WORTH = 1.4
-"""The value (see `core.pins`) from which a sentence is noted: above a plain statement's, below a rule's."""
+WORTH = 0.8
+"""The value (see `core.worth`) from which a sentence is noted: that of a short rule whose words occur elsewhere too,
+and above that of one in the middle of a paste or of a log."""
+
+WORTH_OF_MANNER = 0.4
+"""The same for `answer in German`, which has no word of a rule in it."""
 
 NOTES_MOST = 40
 """Lines of one conversation; the newest stay."""
@@ -45,7 +51,7 @@ TOLD_MOST = 6_000
 """Characters that a summariser is given: some 1,500 tokens of its window."""
 
 _NAME = re.compile("[0-9a-f]{8,64}")
-_WORD = re.compile(r"[^\W_]+(?:['’-][^\W_]+)*")
+_OPENING = (SMALL_TALK | TALKING) - {"no"}  # with these, too, begins a sentence that says how things are to be done
 
 
 class Reflection:
@@ -86,20 +92,37 @@ class Reflection:
 
 
 def durable(messages: Sequence[dict[str, Any]]) -> list[str]:
-    """What the user of a stretch of conversation said that is meant to last, sentence by sentence, in its order; of
-    what was corrected later, the correction alone."""
-    units = words_of(messages).units
-    found = [unit for unit in units if _lasts(unit) and not any(_lasts(units[later]) for later in unit.later)]
-    lines = (" ".join(redact(unit.text).split()) for unit in found if len(unit.text) <= LENGTH_MOST)
-    return list(dict.fromkeys(lines))
+    """What the user of a stretch of conversation said that is meant to last, sentence by sentence, in its order and
+    without what a chat program put around it; of what was corrected later, the correction alone."""
+    words = words_of(messages)
+    lasting = [unit for unit in words.units if _lasts(unit) and len(unit.text) <= LENGTH_MOST]
+    found = [unit for unit in lasting if not any(_lasts(later) for later in words.instead(unit))]
+    lines = map(_line, found)
+    return list({line.casefold().rstrip(".!"): line for line in lines}.values())
+
+
+def _line(unit: Unit) -> str:
+    told = redact(unit.text)  # before anything is taken off: a key's name tells that it is one
+    return " ".join(f"{told if unit.said == unit.text else bare(told)} {GAP if unit.whole else ''}".split())
 
 
 def _lasts(unit: Unit) -> bool:
-    """A rule, worth enough, and no question."""
-    folded = unit.text.casefold().replace("’", "'")
-    words = set(_WORD.findall(folded))
-    rule = words & RULE or any(part in folded for part in (*LASTING, *RULE_PARTS))
-    return unit.value >= WORTH and bool(rule) and not folded.rstrip().endswith(("?", "？", "؟"))
+    """A rule or how somebody wants things done, worth enough, and no question."""
+    folded = unit.said.casefold().replace("’", "'")
+    words = WORD.findall(folded)
+    while words and words[0] in _OPENING:
+        words.pop(0)
+    if folded.rstrip().endswith(("?", "？", "؟")):
+        return False
+    return (hints(folded) > 0 and unit.value >= WORTH) or (unit.value >= WORTH_OF_MANNER and _manner(words, folded))
+
+
+def _manner(words: Sequence[str], folded: str) -> bool:
+    """`Answer in German`, `use British spelling`, `no emojis`: not `use the second one`."""
+    said = f"{' '.join(words)} "
+    if said.startswith(MANNER) or any(part in folded for part in MANNER_PARTS):
+        return True
+    return said.startswith(USING) and f"{words[0]}," not in folded and not any(word in POINTING for word in words)
 
 
 def _newest(folder: Path) -> list[Path]:

@@ -260,3 +260,86 @@ def test_an_item_of_a_list_in_a_paste_is_worth_less_than_in_a_message_that_was_t
     typed = words_of(user("Hello.", "\n".join(items))).units[3]
     pasted = words_of(user("Hello.", "\n".join([*items, paste]))).units[3]
     assert typed.text == pasted.text and pasted.value < 0.7 * typed.value
+
+
+WRAPPED = [  # sentences that programs wrap, or that are hard to tell from what a program writes
+    "<note>Always spell colour with a u.</note>",
+    "<rules>\n<rule>Nothing goes out before Tilda has read it.</rule>\n</rules>",
+    "> Payment is due on 9 June, without extension.",
+    "[billing] Round to five cents, always.",
+    "[URGENT] Never restart the mixer on a Sunday.",
+    "[Signal Marek 2027-03-05 08:12] Immer mit Umsatzsteuer rechnen.",
+    "[WhatsApp +44 7700 900123 05.03.27, 08:12] Toujours répondre en français.",
+    "@helper never touch attic/",
+    "@helper: [press] Nunca publiques nada sin mi permiso.",
+    '{"rule": "Quote prices without VAT, always.", "by": "Ulla"}',
+    "| what | rule |\n|---|---|\n| mails | never before eight in the morning |",
+    "```\nNever merge without asking Tilda first.\n```",
+    "```text\nAll measures are in inches.\nNo abbreviations, ever.\n```",
+    "# Never rename a column of the ledger.",
+    "हमेशा हिंदी में उत्तर दें।",
+    "मुझसे पूछे बिना कोई फ़ाइल कभी मत हटाना।",
+    "Coeliac.",
+    "No puns.",
+    f"Never call the supplier without me, {'not even if the manager of the north yard asks for it by telephone, ' * 6}ok.",
+]
+
+
+@pytest.mark.parametrize("said", WRAPPED)
+def test_a_rule_is_kept_whatever_is_around_it(said: str) -> None:
+    """What a person typed is no paste because of an address, a quotation mark, a tag or its script."""
+    messages = chat(120)
+    messages[16]["content"] = said
+    told = max(said.split("\n"), key=len)[:60]
+    assert told in pins(messages, 200, size)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "[worker-{i}] Picked up job {i} from the queue of the day",
+        "> Row {i} of the quoted mail says nothing in particular",
+        "<li>Entry {i} of the list in the page that was saved</li>",
+        "| crate {i} | pears of the south yard | counted by nobody |",
+    ],
+)
+def test_a_paste_of_many_such_lines_is_one(line: str) -> None:
+    """A few a person may have written; where all the lines are like that a program has."""
+    few, many = ("\n".join(line.format(i=i) for i in range(n)) for n in (2, 30))
+    assert max(unit.value for unit in words_of([*chat(4), *user(many)]).units if unit.turn == 8) < 0.4
+    assert max(unit.value for unit in words_of([*chat(4), *user(few)]).units if unit.turn == 8) > 0.8
+
+
+def test_a_word_that_leads_to_tool_calls_is_an_errand() -> None:
+    """It is nothing that was said for good."""
+    errand = [*user("Rebase."), *called("run", "done", command="git rebase"), *user("Go on.")]
+    said = [*user("Coeliac."), {"role": "assistant", "content": "Understood."}, *user("Go on.")]
+    assert words_of(said).units[0].value > 2 * words_of(errand).units[0].value
+
+
+def test_what_somebody_repeats_is_worth_no_less() -> None:
+    """What stands in nearly every message of many is put there by a machine."""
+    rule = "Never touch the vendor folder."
+    for times in (2, 3, 5):
+        messages = [
+            m for i in range(12) for m in user(f"Look at shelf {i} again. {rule}" if i < times else f"Look at {i}.")
+        ]
+        values = [unit.value for unit in words_of(messages).units if unit.text == rule]
+        assert values[:-1] == [0.0] * (times - 1) and values[-1] > 1.2
+    everywhere = words_of(user(*(f"Look at shelf {i} again. {rule}" for i in range(12)))).units
+    assert 0 < max(unit.value for unit in everywhere if unit.text == rule) < 1.2
+
+
+def test_a_value_that_is_part_of_another_is_replaced_nevertheless() -> None:
+    """4 is gone where 46 stands."""
+    (found,) = words_of(
+        [*user("Seats for 4 at the harbour table."), *user("Seats for 46 at the harbour table.")]
+    ).retired()
+    assert found.values == {"4"}
+
+
+def test_a_long_correction_is_quoted_whole_or_not_at_all() -> None:
+    """Half of it might say the opposite."""
+    long = f"Actually, never ship more than 7 pears, {'not even to the office at the north yard, ' * 12}please."
+    (found,) = words_of([*user("Never ship more than 5 pears."), *user(long)]).retired()
+    assert found.instead == (long,)

@@ -282,6 +282,22 @@ def test_what_the_user_took_back_at_length_is_not_told_any_more(prose: str | Non
         assert kept.rfind("conf/importer.ini") <= kept.rfind("conf/feeds.toml")
 
 
+def test_what_came_instead_stays_behind_what_it_replaced() -> None:
+    """Even where it is long, and stands among the user's own words already."""
+    why = "for the old place could not be reached from the second rack any more and nobody could tell why that was so"
+    told = [*MOVED[:3], *user(f"{text(MOVED[3])[:-1]}, {why}."), *MOVED[4:]]
+    kept = composed(told, prose="The importer reads its settings in conf/importer.ini.", budget=400)
+    assert f"settings in conf/importer.ini. → {text(MOVED[3])[:-1]}" in kept
+
+
+def test_a_number_is_no_part_of_another() -> None:
+    """What was said of ten dollars is not taken back by a sentence of a hundred."""
+    told = [*user("The limit of the budget is $10."), *called("get", "x"), *user("The limit of the budget is now $20.")]
+    retired = list(words_of(told).retired())
+    assert retired and current("The limit of the budget of that team is $100.", retired).endswith("$100.")
+    assert current("The limit of the budget is $10.", retired).endswith("$20.")
+
+
 def test_the_ledger_does_not_list_what_the_user_took_back() -> None:
     """Neither the old name nor the old number, unless somebody has used it since."""
     room = OPENING + SEPARATOR

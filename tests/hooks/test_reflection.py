@@ -34,6 +34,27 @@ def lasting(number: int) -> str:
         ("From now on, all answers must be in French.", True),
         ("Ab jetzt nur noch Berichte mit Datum, bitte immer im ISO-Format.", True),
         ("必ず日本語で答えてください。コードのコメントもすべて日本語で。", True),
+        ("[Signal Marek 2027-03-05 08:12] Immer mit Umsatzsteuer rechnen.", True),
+        ("<rule>Nothing goes out before Tilda has read it, never.</rule>", True),
+        ("> Never restart the mixer on a Sunday.", True),
+        ("```\nNever merge without asking Tilda first.\n```", True),
+        ('{"rule": "Quote prices without VAT, always."}', True),
+        ("हमेशा हिंदी में उत्तर दें।", True),
+        ("Use metric units", True),
+        ("please use Oxford commas", True),
+        ("No puns.", True),
+        ("Answer in Catalan.", True),
+        ("Call me Ulla.", True),
+        ("Bitte antworte auf Dänisch.", True),
+        ("Réponds en italien, s'il te plaît.", True),
+        ("Responde en catalán.", True),
+        ("Отвечай на русском.", True),
+        ("必ず敬語で答えて。", True),
+        ("Use the second one.", False),
+        ("use this for now", False),
+        ("No, that was wrong.", False),
+        ("Write a script for the export.", False),
+        ("Run the tests.", False),
         ("Thanks, that looks great!", False),
         ("Should we never touch the vendor folder?", False),
         ("ok", False),
@@ -62,10 +83,35 @@ def test_a_correction_takes_the_place_of_what_it_corrects() -> None:
     assert durable(said) == ["Actually, the deploy window must now be Thursday 20:00."]
 
 
+@pytest.mark.parametrize("rule", [RULE, "Always use tabs.", "Answer in German."])
+@pytest.mark.parametrize("times", [1, 2, 3, 4, 7])
+def test_what_is_repeated_is_noted_once(rule: str, times: int) -> None:
+    """Whoever says a thing three times means it."""
+    alone = [user(rule) for _ in range(times)]
+    among = [user(f"Look at shelf {i} again. {rule}" if i < times else f"What is on shelf {i}?") for i in range(12)]
+    assert durable(alone) == durable(among) == [rule]
+
+
+def test_rules_about_two_things_are_both_noted() -> None:
+    """However alike they are."""
+    said = ["Never send more than 5 mails to subscribers.", "Never send more than 20 mails to colleagues."]
+    assert durable([user(each) for each in said]) == said
+
+
+def test_a_note_has_nothing_around_it() -> None:
+    """Who said it where does not matter in another conversation; of a very long rule its beginning is noted."""
+    assert durable([user("[Signal Marek 2027-03-05 08:12] Never call before noon.")]) == ["Never call before noon."]
+    long = f"Never call the supplier without me, {'not even if the manager of the north yard asks for it, ' * 9}please."
+    (line,) = durable([user(long)])
+    assert line.startswith("Never call the supplier without me, not") and line.endswith(" […]") and len(line) < 220
+
+
 def test_a_secret_is_not_noted() -> None:
     """Credentials are taken out before anything is written."""
     (line,) = durable([user("Always use the key sk-proj-Zb3dEfGh1jKlMn0pQrStUv for the staging server.")])
     assert "sk-proj" not in line and "staging server" in line
+    named = '{"password": "never open 7Gh2kLq9XzTr4b", "rule": "Never call before noon."}'
+    assert not any("7Gh2kLq9XzTr4b" in line for line in durable([user(named)]))
 
 
 def test_another_conversation_of_the_tenant_is_told(tmp_path: Path) -> None:
