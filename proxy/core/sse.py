@@ -18,8 +18,8 @@ class Event:
     """One block of a stream, up to and with the blank line that ends it.
 
     `data` is the joined `data` fields, `name` the `event` field ("message" where there is none). `comment` marks a
-    block that no client dispatches: comments, `id` or `retry` alone, stray blank lines in a row, a piece of an over-long
-    block.
+    block that no client dispatches: comments, `id` or `retry` alone, stray blank lines in a row, a piece of an
+    over-long block.
     """
 
     name: str
