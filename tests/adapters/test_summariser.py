@@ -212,7 +212,7 @@ ANSWERS: list[tuple[str, Page, SummaryAnswer | str]] = [
     ("unknown coding", Page(200, JSON, (b"{}",), ((b"content-encoding", b"rot13"),)), "malformed"),
     ("broken off", Page(200, STREAM, (event(delta(content="x")),), broken=True), "unreachable"),
     ("blank lines without end", stream(*[b"\n" * 2**20] * 9, DONE), "malformed"),
-    ("comments without end", stream(*[b":\n\n" * 2**19] * 6, DONE), "malformed"),
+    ("comments without end", stream(*[(b":" + b"x" * 4_093 + b"\n\n") * 256] * 9, DONE), "malformed"),
     ("silent", stream(1.0, DONE), "silent"),
     ("falls silent", stream(event(delta(content="x")), 1.0, DONE), "silent"),
 ]
