@@ -234,8 +234,11 @@ def ahead(view: View, budget: Budget, *, clearing: bool = True) -> Compact | Non
 
 
 def better(view: View, budget: Budget, found: Checkpoint) -> Compact | None:
-    """What stands where `found` does, by a model: a summariser that failed then may work now. None: it has one."""
-    if found.rung != Rung.DIGEST:
+    """What stands where `found` does, by a model: a summariser that failed then may work now. None: it has one, or one
+    is known that serves."""
+    place = (found.start, found.end)
+    there = (c for c in view.known if c.rung == Rung.MODEL and (c.start, c.end) == place)
+    if found.rung != Rung.DIGEST or any(map(view.usable, there)):
         return None
     room = _text_room(view, budget, view.irreducible)
     text = found.stats.get("room", room)

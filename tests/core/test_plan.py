@@ -286,3 +286,4 @@ def test_better_stands_in_the_same_place() -> None:
     made = better(view(LONG, known=[found, known(2)]), W, found)
     assert made == Compact(6, 6, None, (), 444, known(2), "sliding", "better")
     assert better(view(LONG), W, known(6)) is None
+    assert better(view(LONG, known=[found, known(6)]), W, found) is None  # another process has had it meanwhile
