@@ -143,10 +143,12 @@ class Background:
             task = self._compactor.start(job)
             if task is None:
                 return
-            if job.plan.reason == "better" and sending.checkpoint is not None:
-                self._tried[sending.checkpoint.id] = True
             await asyncio.wait({task})
-            if not task.cancelled():
+            if task.cancelled():
+                log.info("a compaction in the background gave way to a request for %s", there)
+            else:
+                if job.plan.reason == "better" and sending.checkpoint is not None:
+                    self._tried[sending.checkpoint.id] = True
                 self._gave_way.pop(conversation, None)
                 if task.result() is None:
                     rest = min(RESTS_MOST, 2 * self._vain.get(conversation, (0.0, RESTS / 2))[1])

@@ -220,6 +220,9 @@ class Compactor:
                 flight.advice = await self._hooks.before(evicting(job, self._clock))
             try:
                 told, by = await self._told(job, flight.advice, effort)
+            except asyncio.CancelledError:
+                self._accounts.bill(effort)  # what was answered before it was broken off is paid for
+                raise
             except SummaryError as error:
                 if not effort.failed:  # or else it has been told, of each that was asked
                     meant = flight.advice.skip or not job.endpoints

@@ -51,6 +51,7 @@ TOLD_MOST = 6_000
 """Characters that a summariser is given: some 1,500 tokens of its window."""
 
 _NAME = re.compile("[0-9a-f]{8,64}")
+_SCOPE = re.compile(r"\s*(\[[^\[\]\d\n]{1,24}\])\s")  # `[frontend]`: for what it holds, not who said it when
 _OPENING = (SMALL_TALK | TALKING) - {"no"}  # with these, too, begins a sentence that says how things are to be done
 
 
@@ -103,7 +104,10 @@ def durable(messages: Sequence[dict[str, Any]]) -> list[str]:
 
 def _line(unit: Unit) -> str:
     told = redact(unit.text)  # before anything is taken off: a key's name tells that it is one
-    return " ".join(f"{told if unit.said == unit.text else bare(told)} {GAP if unit.whole else ''}".split())
+    if unit.said != unit.text:
+        scope = _SCOPE.match(told)
+        told = f"{scope[1] if scope else ''} {bare(told)}"
+    return " ".join(f"{told} {GAP if unit.whole else ''}".split())
 
 
 def _lasts(unit: Unit) -> bool:

@@ -13,6 +13,7 @@ from proxy.engine import background as background_module
 from proxy.engine.background import RESTS
 from proxy.errors import SummaryError
 from proxy.forward import Incoming
+from proxy.ports import SummaryAnswer
 from tests.engine.fakes import GOOD, FakeSummariser, Message, World, talk, until
 
 NEAR = talk(13)  # about 2,950 tokens: within a tenth of the limit, which is 3,200
@@ -176,6 +177,44 @@ def test_a_text_made_without_a_model_is_made_better_when_there_is_one_again() ->
         await asyncio.sleep(0.05)
         await world.chat(LONGER)
         assert GOOD in str(world.sent())
+
+    told(world, story)
+
+
+def test_what_was_broken_off_is_no_chance_taken(caplog: pytest.LogCaptureFixture) -> None:
+    """A text made without a model is made better behind the next answer, and the log says what became of the first."""
+    caplog.set_level(logging.INFO)
+    world = World(window=4_000, summariser=FakeSummariser(script=[SummaryError("unreachable")]))
+
+    async def story() -> None:
+        await world.chat(LONGER)
+        world.clock.advance(RESTS)
+        gate = gated(world)
+        await world.chat(LONGER)
+        await until(lambda: len(world.summariser.calls) == 2)
+        world.background.make_way(HERE)
+        await until(lambda: "gave way" in caplog.text)
+        gate.set()
+        await world.chat(LONGER)
+        await until(lambda: len(world.summariser.calls) == 3)
+        await asyncio.sleep(0.05)
+        await world.chat(LONGER)
+        assert GOOD in str(world.sent())
+
+    told(world, story)
+
+
+def test_what_was_paid_for_before_it_was_broken_off_is_in_the_sum() -> None:
+    """The answer that was no summary; nobody knows of the one that never came."""
+    world = World(window=4_000, summariser=FakeSummariser(script=[SummaryAnswer("", "stop", 900, 7)]))
+
+    async def story() -> None:
+        await world.chat(NEAR)
+        await until(lambda: len(world.summariser.calls) == 1)
+        world.summariser.gate = asyncio.Event()
+        await until(lambda: len(world.summariser.calls) == 2)
+        world.background.make_way(HERE)
+        await until(lambda: world.accounts.spent.tokens == 907)
 
     told(world, story)
 

@@ -101,6 +101,7 @@ def test_rules_about_two_things_are_both_noted() -> None:
 def test_a_note_has_nothing_around_it() -> None:
     """Who said it where does not matter in another conversation; of a very long rule its beginning is noted."""
     assert durable([user("[Signal Marek 2027-03-05 08:12] Never call before noon.")]) == ["Never call before noon."]
+    assert durable([user("[backend] Never log a body.")]) == ["[backend] Never log a body."]  # there alone
     long = f"Never call the supplier without me, {'not even if the manager of the north yard asks for it, ' * 9}please."
     (line,) = durable([user(long)])
     assert line.startswith("Never call the supplier without me, not") and line.endswith(" […]") and len(line) < 220
