@@ -17,9 +17,11 @@ _OTHERS = bytes(set(range(256)) - set(_KEPT.encode()))
 _NUMERIC = re.compile(  # 1.5, 12ms, 4e-5, 0x1F, 7x24, a quarter or a year of business
     r"[#+]?[\d.,:/-]+(?:[A-Za-z]{1,4}|%)?|[+-]?\d[\d.,]*[eE][+-]?\d{1,3}|0[xX][0-9A-Fa-f]{1,4}|0b[01]{1,16}"
     r"|\d+(?:\.\d+)?[x\u00d7]\d+(?:\.\d+)?|(?:\d{2,4}[-/]?)?(?:Q[1-4]|H[12]|FY|CW|KW)(?:[-/]?\d{2,4})?"
+    r"|[\d.,]+/[a-z]{1,8}|\d{1,2}(?::\d\d)?[ap]m(?:-\d{1,2}(?::\d\d)?[ap]m)?|\d{1,2}h\d\d"
 )
 _PRODUCT = re.compile(  # Node.js, UTF-8, Python3, 2nd, ISO-8601: names that a summary may use of its own accord
-    r"[A-Z][a-z]+\.(?:js|io|ai|py)|[A-Za-z]+-?\d{1,3}|\d+(?:st|nd|rd|th|x|k|K|M)|[A-Z]\.\d{2,4}"
+    r"[A-Z][a-z]+\.(?:js|io|ai|py)|[A-Za-z]+[-/]?\d{1,3}(?:\.\d{1,3}){0,2}|[a-z]\d{1,2}[a-z]|x86[_-]64|utf8mb\d"
+    r"|(?:AES|RSA|SHA|ECDSA)-?\d{1,4}(?:-[A-Z]{2,6}){0,2}|[a-z]{1,3}/[a-z]{1,3}\d?|\d+(?:st|nd|rd|th|x|k|K|M)|[A-Z]\.\d{2,4}"
     r"|(?:ISO|IEC|RFC|IEEE|DIN|ANSI|ECMA|NIST|PEP|EN)(?:[-/][A-Z]{2,5})?-?\d{1,6}(?:[-.:]\d{1,4}){0,2}"
 )
 _WORD = re.compile(r"[^\W\d_]{4,}|[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]{2}")

@@ -14,6 +14,7 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
 from proxy.core.words import (
+    ADDING,
     ASSENT,
     CORRECTION,
     CORRECTION_PHRASES,
@@ -134,7 +135,7 @@ def replaces(one: Unit, later: Unit) -> bool:
     has changed places too (`the port of production`, `the port of staging`), or more than one value, both hold, unless
     the later one surely corrects.
     """
-    if min(one.value, later.value) < WEIGHTY or later.place < 1:
+    if min(one.value, later.value) < WEIGHTY or later.place < 1 or _adds(later.said):
         return False  # what is pasted corrects nothing
     old, new = values_of(one), values_of(later)
     surely = _surely(later.said, old)
@@ -176,6 +177,10 @@ def _surely(sentence: str, old: frozenset[str]) -> bool:
     if any(word in SURELY for word in words) or any(phrase in " ".join(words) for phrase in CORRECTION_PHRASES):
         return True
     return any(f"{no} {value.casefold()}" in folded for value in old for no in NOT)
+
+
+def _adds(sentence: str) -> bool:
+    return "as well" in sentence or any(word.casefold() in ADDING for word in WORD.findall(sentence))
 
 
 def _assents(sentence: str) -> bool:

@@ -34,7 +34,8 @@ class Name:
 
 
 _PASSWORDS = (
-    r"passwort|pass(?:[ _-]?(?:word|wd|phrase|code))?|pwd|(?<![^\W_])pw(?![^\W_])|kennwort|contraseña|contrasenya"
+    r"passwort|pass[ _-]?(?:word|wd|phrase|code)|(?<!by)(?<!com)(?<!tres)(?<!sur)(?<!over)pass"
+    r"|pwd|(?<![^\W_])pw(?![^\W_])|kennwort|contraseña|contrasenya"
     r"|mots? de passe|senha|wachtwoord|l[öo]senord|passord|adgangskode|salasana|hasło|heslo|jelszó|parola|şifre|κωδικός"
     r"|парол[ьяюе]|密码|密碼|口令|パスワード|暗証番号|비밀번호|암호|كلمة المرور|كلمة السر|סיסמה|รหัสผ่าน|mật khẩu"
     r"|kata sandi|पासवर्ड|(?<![a-z])pin"
@@ -91,9 +92,11 @@ _BEFORE_KEY = re.compile(r"(?:([A-Z]?[a-z0-9]{1,30}|[A-Z0-9]{1,30})([_.\- ]?))$"
 # Values that are code, types or placeholders, not secrets.
 _HARMLESS = re.compile(
     r"(?i)(?:(?:str|string|text|int|integer|number|bool|boolean|bytes|none|null|nil|true|false|undefined|optional|any"
-    r"|required|missing|invalid|empty|yes|no|n/a)(?![\w@#%!&-])"
+    r"|required|missing|invalid|empty|yes|no|not|set|unset|n/a|wpa\d?|(?:n?var)?char\(\d{1,5}\))(?![\w@#%!&-])"
     r"|\$\{?[a-z_]|process\.env|os\.environ|env\.|self\.|this\.|<|\{\{|\*{3}|x{4}|\[redacted)"
 )
+_FIGURES = re.compile(r"[\d.,:/%]{1,40}")
+_DIGITS = re.compile(r"\d{4,12}(?![\w.=])|[\"'`*]{0,2}\d{4,12}(?!\w)")
 _UUID = re.compile(r"(?i)[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}")
 _HEX = re.compile(r"(?i)(?:0x)?(?=[a-f]{0,40}\d)(?=\d{0,40}[a-f])[0-9a-f]{16,}")
 _PART = re.compile(r"[A-Za-z0-9]{12,}")
@@ -129,6 +132,18 @@ def meant(value: str, demand: Demand) -> bool:
     if demand is Demand.DIGIT:
         return len(value) >= 4 and any(map(str.isdigit, value)) and not _LOCATION.match(value)
     return True
+
+
+def ambiguous(called: str) -> bool:
+    """Whether a name for a secret, in small letters, is an everyday word, too: tests pass, a pin is a contact."""
+    return called in ("pass", "pin")
+
+
+def countable(called: str, value: str) -> bool:
+    """Whether what stands behind such a word is what it counts or fastens: `pass: 120`, `pin: numpy==1.26.4`."""
+    if called == "pass":
+        return bool(_FIGURES.fullmatch(value))
+    return called == "pin" and not _DIGITS.match(value)
 
 
 def mixed(value: str) -> bool:

@@ -9,7 +9,19 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Sequence
 
-from proxy.core.credentials import BEGINNINGS, HIDDEN, Demand, Name, folded, harmless, meant, mixed, names, opaque
+from proxy.core.credentials import (
+    BEGINNINGS,
+    HIDDEN,
+    Demand,
+    Name,
+    countable,
+    folded,
+    harmless,
+    meant,
+    mixed,
+    names,
+    opaque,
+)
 
 Span = tuple[int, int, bool]  # of a value: where it begins and ends, and whether it is a secret
 
@@ -107,6 +119,8 @@ def _signed(line: str, name: Name) -> list[Span]:
         return []
     if called == "signature" and line.startswith("(", start):
         return []  # of a function
+    if countable(called, value.group()):
+        return []
     if called == "pwd" and _PLACE.match(value.group()):
         return [(start, value.end(), False)]  # the working directory
     end = value.end()
@@ -166,6 +180,8 @@ def _cell(line: str, name: Name) -> list[Span]:
 
 def _said(line: str, name: Name) -> list[Span]:
     said = _SAID.match(line, name.end)
+    if said and (countable(line[name.start : name.end].lower(), said[2]) or harmless(said[2])):
+        return []
     if said and not THING.search(said[1]) and (name.demand is Demand.NOTHING or opaque(said[2])):
         return [(*said.span(2), True)]
     if name.demand is Demand.OPAQUE and not line[name.start : name.end].isalpha():

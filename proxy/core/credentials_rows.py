@@ -9,13 +9,14 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from proxy.core.credentials import HIDDEN, Demand, Name, folded, harmless, meant, mixed, names, opaque
+from proxy.core.credentials import HIDDEN, Demand, Name, ambiguous, folded, harmless, meant, mixed, names, opaque
 from proxy.core.credentials_line import CLOSE, SIGN, THING
 
 MOST = 50  # values below one name
 NEAR = 4  # lines from a name to its value
 WIDE = 400  # characters from a name to its value in one line
 LONGEST = 4_000  # characters of a row; longer ones are no table
+TOLD = 3  # words before a name that make a sentence of them: what it announces may be anything
 END = 200  # characters at the end of a line that may announce what the next holds
 SEPARATORS = ("|", "\t", ";", ",", "  ")
 FAR = 200  # lines from a Secret's kind to its data
@@ -27,6 +28,8 @@ _ITEM = re.compile(  # a line that is one value: of a list, in quotes, escaped
     r"(?P<value>\[redacted\]|[^\s\"'`\\<>\[\]{}]{4,4096})(?P<after>\\{0,7}[\"'`*]{0,3}[\])}]{0,3}[,;.]?\s{0,200})$"
 )
 _PROSE_END = re.compile(r"([ \t(][^\n:=]{1,48})[:：][ \t\r*]{0,8}$")
+_PROSE = re.compile(r"(?<![\w.-])[^\W\d_]{1,20}(?=[ \t])")
+_OF_A_THING = re.compile(r"(?i)\b(?:commits?|hash(?:es)?|sha-?\d{0,3}|digests?|checksums?|files?|lines?|tests?)\b")
 _FENCE = re.compile(r"\s{0,20}(?:```\w{0,20}|\[)?\s{0,20}$")
 _CALLED = re.compile(
     r"(?i)(?:name|key|id|field|label|header|param|parameter|var(?:iable)?|env|setting|property|option|title|type)"
@@ -110,11 +113,17 @@ def _announced(line: str, name: Name) -> _Wanted | None:
     """What the last name of a line announces."""
     if len(line) - name.end > 60:
         return None
+    before = line[max(0, name.start - END) : name.start]
     if _SIGNED_END.match(line, name.end):
-        return _Wanted(name.demand, name.spoken, MOST)
+        told = len(_PROSE.findall(before)) >= TOLD
+        if told and _OF_A_THING.search(before):
+            return None
+        return _Wanted(Demand.OPAQUE, False, MOST) if told else _Wanted(name.demand, name.spoken, MOST)
     if _CLOSED.match(line, name.end) and _called(line, name):
         return None if _OTHER.search(line, name.end) else _Wanted(name.demand, name.spoken, NEAR, apart=True)
     prose = _PROSE_END.match(line, name.end)
+    if ambiguous(line[name.start : name.end].lower()) or _OF_A_THING.search(before):
+        return None
     if _BARE_END.match(line, name.end) or (prose and not THING.search(prose[1])):
         return _Wanted(Demand.OPAQUE, False, 3)
     return None
@@ -204,7 +213,7 @@ def _headed(line: str, found: Sequence[Name], hints: Sequence[str]) -> _Table | 
         bare = cell.strip(" \t\r\"'`*")
         last = next((n for n in names(bare, folded(bare), hints) if n.end == len(bare)), None)
         if last and not (last.demand is Demand.OPAQUE and bare[-1] in "sS"):
-            columns.append((number, last.spoken and not loose))
+            columns.append((number, last.spoken and not loose and not ambiguous(bare.lower())))
     return _Table(separator, len(cells), tuple(columns)) if columns else None
 
 

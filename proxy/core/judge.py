@@ -24,10 +24,11 @@ _REFUSAL = re.compile(
     r"|(?:je suis )?désolé|je ne peux pas|lo siento|no puedo|desculpe|não posso|mi dispiace|non posso"
     r"|извините|я не могу|к сожалению"
     r"|抱歉|对不起|很抱歉|我无法|我不能|申し訳|すみません|죄송"
-    r"|error\b|internal (?:server )?error|bad gateway|service unavailable|rate limit|too many requests"
+    r"|error\b(?! handling|s? (?:messages?|codes?|paths?) )|internal (?:server )?error|bad gateway|service unavailable"
+    r"|rate limit(?!ing)|too many requests"
     r"|\{\s*\"(?:error|detail|message)\""
     r"|(?:the )?(?:summary|conversation|transcript) (?:is )?(?:unavailable|not available|missing|empty|could not)"
-    r"|(?:there is |there's |i see |i have )?no (?:conversation|transcript|text|content|summary)\b"
+    r"|(?:there is |there's |i see |i have )?no (?:conversation|transcript|text|content|summary)\b(?! chang| was chang)"
     r"|please (?:provide|share|paste)\b)"
 )
 _TOOL = re.compile(
@@ -111,18 +112,20 @@ def _repeats(flat: str) -> list[bool]:
 
 
 def _before_loop(text: str) -> str:
-    """The lines (and within them sentences) of a text, each once; nothing from where one goes round in itself."""
+    """The lines (and within them sentences) of a text, each once; none that goes round in itself."""
     seen: set[str] = set()
     kept = []
     for line in re.split(r"(?<=[.!?。])(?=\s)|(?<=\n)", text):
         key = " ".join(line.split())
         if key not in seen or not key:
-            kept.append(line)
             seen.add(key)
-    once = "".join(kept)
-    marks = "".join("x" if repeated else " " for repeated in _repeats(once))
-    start = marks.find("x" * CIRCLING)
-    return once[:start] if start >= 0 else f"{once}\n"
+            kept += [] if _circles(line) else [line]
+    return "".join(kept) + "\n"
+
+
+def _circles(line: str) -> bool:
+    marks = "".join("x" if repeated else " " for repeated in _repeats(line))
+    return "x" * CIRCLING in marks
 
 
 def echoes(text: str, source: str, previous: str | None) -> bool:

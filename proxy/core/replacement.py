@@ -46,7 +46,7 @@ PINS_AGAIN = 0.6  # of the budget: how far pins may grow into what the prose lea
 
 _MARKS = re.compile(f"{MARK[0]}{{{len(MARK)},}}")
 _NUMBERED = re.compile(  # how a message of the user's begins among the pins, and what reads like it
-    r"(?m)^[ \t*_>#-]{0,8}(?=\d{1,7}[*_]{0,2}(?::[*_]{0,2}\s|\uff1a))"
+    r"(?m)^[ \t*_>#-]{0,8}(\d{1,7})[*_]{0,2}(?::[*_]{0,2}(?=\s)|\uff1a)"
 )
 
 
@@ -54,7 +54,7 @@ def _flat(text: str) -> str:
     return re.sub(r"[\W_]+", " ", text).strip().casefold()
 
 
-_LABELS = frozenset(map(_flat, (PINS, PROSE, OUTLINE, LEDGER, HINTS)))
+_LABELS = frozenset(map(_flat, (PINS, PINS.split(";")[0], PROSE, OUTLINE, LEDGER, HINTS)))
 _EVENT = re.compile(r"\d{1,7} (?:user|assistant|system|developer|unknown): ")  # how a line of an outline begins
 
 _Maker = Callable[[int, Count], str]
@@ -124,13 +124,14 @@ def defuse(prose: str) -> str:
     user's own words have them (they become items of a list)."""
     prose = _MARKS.sub("", prose)
     lines = [line for line in prose.split("\n") if not _is_label(line)]
-    return _NUMBERED.sub("- ", "\n".join(lines))
+    return _NUMBERED.sub(r"- \1:", "\n".join(lines))
 
 
 def _is_label(line: str) -> bool:
-    """One of our labels, however it is written, and nothing else: a heading, in bold, with a colon."""
+    """One of our labels, however it is written, and nothing else: a heading, in bold, with a colon. A summary may have
+    headings of one word of its own."""
     words = _flat(line) if len(line) < 80 else ""
-    return words in _LABELS or words.startswith(_flat(PINS).split(" later")[0])
+    return words in _LABELS and ("[" in line or " " in words)
 
 
 class _Body:

@@ -88,6 +88,13 @@ COMPARING = _words(  # beside a number, a limit
     """
 )
 
+ADDING = _words(  # what is said with these holds beside what was said before
+    """
+    also too either additionally likewise besides auch ebenfalls außerdem zusätzlich aussi également también además
+    também anche pure ook również także też также тоже också også
+    """
+)
+
 ASSENT = _words("yes yeah yep yup ja oui sí sim sì tak да evet はい 是 是的 네 예 हाँ نعم")
 
 TALKING = _words(  # with these begins a turn of talk rather than a statement

@@ -35,6 +35,8 @@ ORIGINAL = "edited core/plan.py at commit ABCDEF1234567 for user omar_davis_3817
         ("", ""),
         ("4e-5, 1.2E+9, 0x1F, 0b1010 and 7x24 of 1920x1080.",) * 2,
         ("2024Q3, Q3-2024, FY2025, H1/2026: ISO-8601, RFC-2616, ISO/IEC-27001:2022, DIN-476 and H.264.",) * 2,
+        ("x86_64, HTTP/1.1, TLS1.3, OAuth2.0, python3.12, AES-256-GCM, i18n, utf8mb4, p99.9, kg/m2.",) * 2,
+        ("9am-5pm, 12h30, 1200/month.",) * 2,
         ("Ticket ABC-2616, CVE-2024-1234, 0x5fd9dfbd5f3e2e1a and 7x24b9c33.", "Ticket …, …, … and …."),
     ],
 )

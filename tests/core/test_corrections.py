@@ -79,6 +79,20 @@ def test_a_correction_takes_the_place_of_what_it_corrects(first: str, second: st
     assert replaces(one, later) and one.later == [1]
 
 
+@pytest.mark.parametrize(
+    ("first", "then"),
+    [
+        ("Never deploy on Friday.", "Also never deploy on Sunday."),
+        ("Never write to Alice before noon.", "Never write to Bob before noon either."),
+        ("Send the report to anna@example.org.", "Send the report to ben@example.org as well."),
+        ("Lösche nie Dateien in /etc.", "Lösche auch nie Dateien in /var."),
+    ],
+)
+def test_what_is_added_replaces_nothing(first: str, then: str) -> None:
+    """Both hold, and it says so."""
+    assert not list(words_of([{"role": "user", "content": said} for said in (first, then)]).retired())
+
+
 def test_a_list_and_a_paste_correct_nothing() -> None:
     """Sentences of one message stand side by side; what is pasted is rarely the user's own."""
     one, later = words_of(user("The red box has port 7001.\nThe red box has port 7002.")).units

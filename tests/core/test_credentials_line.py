@@ -136,6 +136,12 @@ ORDINARY = [
     "Unexpected token 'a1' in JSON",
     "spin: 3, pinned: v2",
     "seed: 42",
+    "The tests pass: 120, in the first pass: 12 errors.",
+    "bypass=foo, compass: north",
+    "pin: numpy==1.26.4",
+    "password VARCHAR(255), api_key IS NOT NULL",
+    "OPENAI_API_KEY is not set",
+    "psk: wpa2",
 ]
 
 

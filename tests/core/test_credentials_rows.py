@@ -52,6 +52,15 @@ ORDINARY = [
     "user,password\nbob,\nalice,null\n",
     "username, password, email\nare needed, see docs, page12",
     f"kind: ConfigMap\ndata:\n  a: {HEX}",
+    "| test | pass | fail |\n|---|---|---|\n| unit | 120 | 3 |",
+    "suite,pass,fail\nunit,120,3",
+    "| GPIO | Pin |\n|---|---|\n| led | 17 |",
+    f"all tests pass\n{HEX}",
+    f"Commits about the token:\n{HEX}\n{HEX}",
+    f"the commit that added the password\n{HEX}",
+    "The user decided for auth:\n- OAuth2.1\n- PKCE-S256",
+    "Files changed for the password:\n`password_reset2.html`",
+    "We need to rotate the API key:\n1. OpenRouterV2",
     f"kind: SecretStore\ndata:\n  a: {HEX}",
 ]
 

@@ -109,6 +109,31 @@ def test_a_line_that_goes_round_in_itself_is_left_out(circle: str) -> None:
     assert mend(circle * 400, "loop") is None
 
 
+def test_lines_that_are_alike_are_no_circle() -> None:
+    """A list says the same of many things; what stands around it is kept with it."""
+    same = (
+        "was moved to the new store, and all of its letters were answered before the end of the week by the two clerks"
+    )
+    listed = "\n".join(f"- file {i} {same}" for i in range(6))
+    text = f"{listed}\n{GOOD}"
+    mended = mend(text + "\nSo it went on. " * 80, "loop")
+    assert mended is not None and mended.startswith(text) and reason(mended) is None
+
+
+@pytest.mark.parametrize(
+    "told",
+    [
+        "Error handling was rewritten in the importer, and the two clerks were told of it on Monday.",
+        "Error messages now name the file, as the user wished; the tests for it pass.",
+        "Rate limiting was added to the importer: the user wants four requests a second at most.",
+        "No content changed in the letters; only the order of the boxes did, as was asked for.",
+    ],
+)
+def test_a_short_summary_may_begin_like_an_error(told: str) -> None:
+    """It is about one."""
+    assert reason(told) is None
+
+
 @pytest.mark.parametrize("why", [r for r in REASONS if r not in ("unfinished", "loop")])
 def test_nothing_else_can_be_mended(why: str) -> None:
     """A refusal or a copy holds no summary to save."""
