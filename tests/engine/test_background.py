@@ -13,7 +13,7 @@ from proxy.engine import background as background_module
 from proxy.engine.background import RESTS
 from proxy.errors import SummaryError
 from proxy.forward import Incoming
-from proxy.ports import SummaryAnswer
+from proxy.ports import SummaryAnswer, SummaryCall
 from tests.engine.fakes import GOOD, FakeSummariser, Message, World, talk, until
 
 NEAR = talk(13)  # about 2,950 tokens: within a tenth of the limit, which is 3,200
@@ -204,14 +204,20 @@ def test_what_was_broken_off_is_no_chance_taken(caplog: pytest.LogCaptureFixture
     told(world, story)
 
 
-def test_what_was_paid_for_before_it_was_broken_off_is_in_the_sum() -> None:
+def test_what_was_paid_for_before_it_was_broken_off_is_in_the_sum(monkeypatch: pytest.MonkeyPatch) -> None:
     """The answer that was no summary; nobody knows of the one that never came."""
     world = World(window=4_000, summariser=FakeSummariser(script=[SummaryAnswer("", "stop", 900, 7)]))
+    ask = world.summariser.ask
+
+    async def once(call: SummaryCall) -> SummaryAnswer:
+        answer = await ask(call)
+        world.summariser.gate = asyncio.Event()  # the next one hangs
+        return answer
+
+    monkeypatch.setattr(world.summariser, "ask", once)
 
     async def story() -> None:
         await world.chat(NEAR)
-        await until(lambda: len(world.summariser.calls) == 1)
-        world.summariser.gate = asyncio.Event()
         await until(lambda: len(world.summariser.calls) == 2)
         world.background.make_way(HERE)
         await until(lambda: world.accounts.spent.tokens == 907)
