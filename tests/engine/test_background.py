@@ -322,15 +322,15 @@ def test_a_text_that_could_not_be_made_better_does_not_stop_the_next_compaction(
     told(world, story)
 
 
-def test_what_another_process_has_made_ahead_is_not_made_again() -> None:
+def test_what_another_process_has_made_ahead_is_not_made_again(caplog: pytest.LogCaptureFixture) -> None:
     """Nor what it has made better: the store is looked into before a model is asked."""
+    caplog.set_level(logging.INFO)
     one = World(window=4_000)
     other = World(window=4_000, store=one.store)
 
     async def story() -> None:
         await one.chat(NEAR)
-        await until(lambda: len(one.summariser.calls) == 1)
-        await asyncio.sleep(0.02)
+        await until(lambda: "reason=ahead" in caplog.text)
         await other.chat(NEAR)
         await asyncio.sleep(0.05)
         assert (await other.chat(LONGER)).outcome == "reuse; known"

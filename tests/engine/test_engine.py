@@ -874,8 +874,11 @@ def test_the_end_of_an_answer_does_not_wait_for_a_count(monkeypatch: pytest.Monk
 # --- processes that share a store
 
 
-def test_a_late_summary_is_used_by_every_process(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_late_summary_is_used_by_every_process(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
     """Or the same request would go out in other bytes each time another one takes it."""
+    caplog.set_level(logging.INFO)
     monkeypatch.setattr(background_module, "QUIET", 0.0)
     one = World({"summarizer": {"wait": 0.05}}, window=4_000)
     other = World(window=4_000, store=one.store)
@@ -886,8 +889,7 @@ def test_a_late_summary_is_used_by_every_process(monkeypatch: pytest.MonkeyPatch
         assert (await other.chat(LONG)).outcome == "reuse; known"
         assert one.upstream.bodies[-1] == other.upstream.bodies[-1]
         one.summariser.gate.set()
-        await until(lambda: one.lines[-1].startswith("summariser ← "))
-        await asyncio.sleep(0.05)
+        await until(lambda: "by=model" in caplog.text)
         for world in (other, one, other):
             assert (await world.chat(LONG)).outcome == "reuse; known"
             assert GOOD in str(world.sent())
