@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from proxy.adapters.memory import MemoryStore
-from proxy.core.checkpoint import Checkpoint
+from proxy.core.checkpoint import Checkpoint, Rung
 from proxy.engine.assembly import assemble
 from proxy.errors import StoreError
 from proxy.forward import Incoming
@@ -346,6 +346,15 @@ class World:
         """The messages of a request as the upstream got it."""
         messages: list[Message] = json.loads(self.upstream.bodies[index])["messages"]
         return messages
+
+
+async def summarised(store: MemoryStore) -> None:
+    """Let others work until a summary is in the store: it is written behind the back of whoever made it."""
+    for _ in range(2_000):
+        if any(made.rung == Rung.MODEL for made in await store.latest(9)):
+            return
+        await asyncio.sleep(0.005)
+    raise AssertionError("nothing was stored")
 
 
 async def until(condition: Callable[[], bool]) -> None:

@@ -9,12 +9,13 @@ from typing import Any
 
 import pytest
 
+from proxy.adapters.memory import MemoryStore
 from proxy.engine import background as background_module
 from proxy.engine.background import RESTS
 from proxy.errors import SummaryError
 from proxy.forward import Incoming
 from proxy.ports import SummaryAnswer, SummaryCall
-from tests.engine.fakes import GOOD, FakeSummariser, Message, World, talk, until
+from tests.engine.fakes import GOOD, FakeSummariser, Message, World, summarised, talk, until
 
 NEAR = talk(13)  # about 2,950 tokens: within a tenth of the limit, which is 3,200
 LONGER = talk(16)
@@ -322,15 +323,14 @@ def test_a_text_that_could_not_be_made_better_does_not_stop_the_next_compaction(
     told(world, story)
 
 
-def test_what_another_process_has_made_ahead_is_not_made_again(caplog: pytest.LogCaptureFixture) -> None:
+def test_what_another_process_has_made_ahead_is_not_made_again() -> None:
     """Nor what it has made better: the store is looked into before a model is asked."""
-    caplog.set_level(logging.INFO)
-    one = World(window=4_000)
-    other = World(window=4_000, store=one.store)
+    shared = MemoryStore()
+    one, other = World(window=4_000, store=shared), World(window=4_000, store=shared)
 
     async def story() -> None:
         await one.chat(NEAR)
-        await until(lambda: "reason=ahead" in caplog.text)
+        await summarised(shared)
         await other.chat(NEAR)
         await asyncio.sleep(0.05)
         assert (await other.chat(LONGER)).outcome == "reuse; known"

@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from proxy.adapters.memory import MemoryStore
 from proxy.core import turns
 from proxy.core.checkpoint import Checkpoint, Rung
 from proxy.core.plan import OUTCOMES
@@ -36,6 +37,7 @@ from tests.engine.fakes import (
     incoming,
     mute_wording,
     openai_wording,
+    summarised,
     talk,
     until,
 )
@@ -874,14 +876,12 @@ def test_the_end_of_an_answer_does_not_wait_for_a_count(monkeypatch: pytest.Monk
 # --- processes that share a store
 
 
-def test_a_late_summary_is_used_by_every_process(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_late_summary_is_used_by_every_process(monkeypatch: pytest.MonkeyPatch) -> None:
     """Or the same request would go out in other bytes each time another one takes it."""
-    caplog.set_level(logging.INFO)
+    shared = MemoryStore()
     monkeypatch.setattr(background_module, "QUIET", 0.0)
-    one = World({"summarizer": {"wait": 0.05}}, window=4_000)
-    other = World(window=4_000, store=one.store)
+    one = World({"summarizer": {"wait": 0.05}}, window=4_000, store=shared)
+    other = World(window=4_000, store=shared)
 
     async def story() -> None:
         one.summariser.gate = asyncio.Event()
@@ -889,7 +889,7 @@ def test_a_late_summary_is_used_by_every_process(
         assert (await other.chat(LONG)).outcome == "reuse; known"
         assert one.upstream.bodies[-1] == other.upstream.bodies[-1]
         one.summariser.gate.set()
-        await until(lambda: "by=model" in caplog.text)
+        await summarised(shared)
         for world in (other, one, other):
             assert (await world.chat(LONG)).outcome == "reuse; known"
             assert GOOD in str(world.sent())
