@@ -7,7 +7,6 @@ says something is held back, and not for long. What was read is replayed: the cl
 from __future__ import annotations
 
 import asyncio
-import logging
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass
@@ -18,8 +17,6 @@ from proxy.core.overflow import Overflow
 from proxy.core.sse import Events
 from proxy.core.wire import first
 from proxy.ports import Answer, Headers
-
-log = logging.getLogger("compaction_proxy")
 
 HELD_MOST = 256 * 1024
 """Bytes held back at most: no error body and no run of comments before a first event is longer."""

@@ -173,13 +173,19 @@ def test_a_text_made_without_a_model_is_made_better_when_there_is_one_again() ->
         await asyncio.sleep(0.02)
         assert len(world.summariser.calls) == 1  # it rests
         world.clock.advance(60)
-        await world.chat(LONGER)
-        await until(lambda: len(world.summariser.calls) == 2)
-        await asyncio.sleep(0.05)
-        await world.chat(LONGER)
-        assert GOOD in str(world.sent())
+        await made_better(world)
 
     told(world, story)
+
+
+async def made_better(world: World) -> None:
+    """Behind one answer a model is asked, and the request after it has what it wrote."""
+    before = len(world.summariser.calls)
+    await world.chat(LONGER)
+    await until(lambda: len(world.summariser.calls) == before + 1)
+    await asyncio.sleep(0.05)
+    await world.chat(LONGER)
+    assert GOOD in str(world.sent())
 
 
 def test_what_was_broken_off_is_no_chance_taken(caplog: pytest.LogCaptureFixture) -> None:
@@ -196,11 +202,7 @@ def test_what_was_broken_off_is_no_chance_taken(caplog: pytest.LogCaptureFixture
         world.background.make_way(HERE)
         await until(lambda: "gave way" in caplog.text)
         gate.set()
-        await world.chat(LONGER)
-        await until(lambda: len(world.summariser.calls) == 3)
-        await asyncio.sleep(0.05)
-        await world.chat(LONGER)
-        assert GOOD in str(world.sent())
+        await made_better(world)
 
     told(world, story)
 
